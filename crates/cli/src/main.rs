@@ -1,0 +1,2 @@
+//! rategov
+fn main() {}

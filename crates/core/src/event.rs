@@ -1,0 +1,1 @@
+//! The facts worth keeping. Filled in with the engine.

@@ -1,0 +1,1 @@
+//! What is known of each scope now, and whether a call fits.

@@ -1,0 +1,1 @@
+//! Placeholder opening, replaced with the crate's promise.
