@@ -7,6 +7,8 @@
 //! Texts inside events are bounded by whoever makes them ([`TEXT_BYTES_MAX`])
 //! and hold no header value, query value or body.
 
+use std::sync::Arc;
+
 use crate::action::outcome::Certainty;
 use crate::cost::Cost;
 use crate::id::{
@@ -154,7 +156,7 @@ impl Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An action was admitted.
-    ActionRequested(Box<Requested>),
+    ActionRequested(Arc<Requested>),
     /// An attempt is open: from now on bytes may leave.
     ActionSent {
         /// Of this action.
@@ -169,6 +171,17 @@ pub enum Event {
         cost: Cost,
         /// From here on the key must not be used again; `None` without a key.
         key_safe_until: Option<Moment>,
+    },
+    /// A look-up goes out. It draws on the quota but is not an attempt.
+    LookupSent {
+        /// Of this action.
+        action: ActionId,
+        /// Its number, from 1.
+        lookup: u16,
+        /// Every scope it draws on; the account's first.
+        scopes: Vec<Scope>,
+        /// What it was reserved for.
+        cost: Cost,
     },
     /// What came of an attempt.
     ActionResult {
@@ -192,6 +205,8 @@ pub enum Event {
         error_code: Option<String>,
         /// Bytes of the request that left.
         bytes_written: u64,
+        /// When its first byte may have left; `None` if none did.
+        sent_at: Option<Moment>,
     },
     /// Another attempt will follow.
     RetryScheduled {
@@ -388,6 +403,7 @@ impl Event {
         match self {
             Event::ActionRequested(_) => "action_requested",
             Event::ActionSent { .. } => "action_sent",
+            Event::LookupSent { .. } => "lookup_sent",
             Event::ActionResult { .. } => "action_result",
             Event::RetryScheduled { .. } => "retry_scheduled",
             Event::ReconciliationRequired { .. } => "reconciliation_required",
@@ -414,6 +430,7 @@ impl Event {
         match self {
             Event::ActionRequested(requested) => Some(requested.action),
             Event::ActionSent { action, .. }
+            | Event::LookupSent { action, .. }
             | Event::ActionResult { action, .. }
             | Event::RetryScheduled { action, .. }
             | Event::ReconciliationRequired { action, .. }

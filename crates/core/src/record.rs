@@ -4,7 +4,10 @@
 //! them inside the transaction that appends the event, and the tests fold whole
 //! histories with them. So the journal and the tables can't disagree.
 
+use std::sync::Arc;
+
 use crate::action::outcome::Certainty;
+use crate::cost::Cost;
 use crate::event::{Event, Found, Requested};
 use crate::id::{Account, Agent};
 use crate::id::{ActionId, AttemptNo, EscalationId, Scope, Task};
@@ -15,7 +18,7 @@ use crate::word::{Choice, Mode, Outcome, State, Trigger};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionRow {
     /// What was asked for.
-    pub requested: Requested,
+    pub requested: Arc<Requested>,
     /// When it was admitted.
     pub requested_at: Moment,
     /// Where it is.
@@ -50,12 +53,23 @@ pub struct ActionRow {
     pub code: String,
 }
 
-/// One attempt.
+/// What a send is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SendKind {
+    /// An attempt of the action itself.
+    Attempt,
+    /// A look-up of what an attempt did.
+    Lookup,
+}
+
+/// One send: an attempt, or a look-up. Its key is (action, kind, number).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptRow {
     /// Of this action.
     pub action: ActionId,
-    /// Which one.
+    /// What it is for.
+    pub kind: SendKind,
+    /// Which one of its kind, from 1.
     pub attempt: AttemptNo,
     /// When it was opened.
     pub opened_at: Moment,
@@ -63,6 +77,8 @@ pub struct AttemptRow {
     pub scopes: Vec<Scope>,
     /// What it drew, in requests.
     pub requests: u32,
+    /// When its first byte may have left, once that is known.
+    pub sent_at: Option<Moment>,
     /// How it ended; `None` while it is open.
     pub certainty: Option<Certainty>,
     /// What is known; `None` while it is open.
@@ -173,9 +189,9 @@ impl std::error::Error for Illegal {}
 
 impl ActionRow {
     /// The row of a newly admitted action.
-    pub fn open(requested: &Requested, at: Moment) -> ActionRow {
+    pub fn open(requested: &Arc<Requested>, at: Moment) -> ActionRow {
         ActionRow {
-            requested: requested.clone(),
+            requested: Arc::clone(requested),
             requested_at: at,
             state: State::Admitted,
             version: 1,
