@@ -336,37 +336,87 @@ impl AttemptRow {
                 scopes,
                 cost,
                 ..
-            } => Some(AttemptRow {
-                action: *action,
-                attempt: *attempt,
-                opened_at: at,
-                scopes: scopes.clone(),
-                requests: cost.requests,
-                certainty: None,
-                outcome: None,
-                status: None,
-            }),
+            } => Some(AttemptRow::new(
+                *action,
+                SendKind::Attempt,
+                *attempt,
+                scopes,
+                *cost,
+                at,
+            )),
+            Event::LookupSent {
+                action,
+                lookup,
+                scopes,
+                cost,
+            } => Some(AttemptRow::new(
+                *action,
+                SendKind::Lookup,
+                *lookup,
+                scopes,
+                *cost,
+                at,
+            )),
             _ => None,
         }
     }
 
-    /// Closes the row with its result; other events leave it alone.
-    pub fn apply(&mut self, event: &Event) {
-        if let Event::ActionResult {
+    fn new(
+        action: ActionId,
+        kind: SendKind,
+        attempt: AttemptNo,
+        scopes: &[Scope],
+        cost: Cost,
+        at: Moment,
+    ) -> AttemptRow {
+        AttemptRow {
             action,
+            kind,
             attempt,
-            certainty,
-            outcome,
-            status,
-            ..
-        } = event
-            && *action == self.action
-            && *attempt == self.attempt
-        {
-            self.certainty = Some(*certainty);
-            self.outcome = Some(*outcome);
-            self.status = *status;
+            opened_at: at,
+            scopes: scopes.to_vec(),
+            requests: cost.requests,
+            sent_at: None,
+            certainty: None,
+            outcome: None,
+            status: None,
         }
+    }
+
+    /// Closes the row with its result; other events leave it alone.
+    pub fn apply(&mut self, event: &Event, at: Moment) {
+        match event {
+            Event::ActionResult {
+                action,
+                attempt,
+                certainty,
+                outcome,
+                status,
+                sent_at,
+                ..
+            } if self.is(*action, SendKind::Attempt, *attempt) => {
+                self.certainty = Some(*certainty);
+                self.outcome = Some(*outcome);
+                self.status = *status;
+                self.sent_at = *sent_at;
+            }
+            Event::LookedUp {
+                action,
+                lookup,
+                status,
+                ..
+            } if self.is(*action, SendKind::Lookup, *lookup) => {
+                self.certainty = Some(Certainty::Definite);
+                self.outcome = Some(Outcome::Done);
+                self.status = *status;
+                self.sent_at = Some(at);
+            }
+            _ => {}
+        }
+    }
+
+    fn is(&self, action: ActionId, kind: SendKind, attempt: AttemptNo) -> bool {
+        (self.action, self.kind, self.attempt) == (action, kind, attempt)
     }
 }
 
