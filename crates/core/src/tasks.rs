@@ -10,10 +10,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::action::breaker::{Breaker, Constraint, Path};
+use crate::action::breaker::{Breaker, ErrorCode, Tripped};
 use crate::engine::TaskAllowance;
 use crate::event::{CancelledBy, Durability, Event, Record};
-use crate::id::{Agent, RecordSeq, Task};
+use crate::id::{Account, Agent, Endpoint, RecordSeq, Task};
+use crate::observe::Facts;
 use crate::policy::TaskLimits;
 use crate::record::TaskRow;
 use crate::time::{Moment, Span};
@@ -28,6 +29,9 @@ pub const DEFAULT_TASK: &str = "default";
 /// Key of a task: tasks of different agents never meet.
 pub type TaskKey = (Agent, Task);
 
+/// A path whose failures the breaker counts.
+pub type Path<'a> = (&'a Account, &'a Endpoint);
+
 /// Why a task may not send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskRefusal {
@@ -36,7 +40,7 @@ pub enum TaskRefusal {
     /// Its deadline has passed.
     DeadlineExceeded,
     /// This path failed identically too often.
-    BreakerOpen(Constraint),
+    BreakerTripped(Tripped),
     /// Too many tasks are open.
     TooMany,
 }
@@ -98,8 +102,7 @@ impl TaskBook {
             if row.cancelled {
                 book.ended.push_back(key.clone());
             }
-            let breaker = Breaker::new(limits.breaker_failures);
-            book.tasks.insert(key, Open { row, breaker });
+            book.tasks.insert(key, Open { row, breaker: Breaker::new() });
         }
         book
     }
@@ -113,7 +116,7 @@ impl TaskBook {
         now: Moment,
         key: &TaskKey,
         goal: Option<String>,
-        path: &Path,
+        (account, endpoint): Path<'_>,
     ) -> Result<TaskAllowance, TaskRefusal> {
         self.open(now, key, goal)?;
         let Some(open) = self.tasks.get(key) else { return Err(TaskRefusal::TooMany) };
@@ -123,8 +126,8 @@ impl TaskBook {
         if open.row.deadline <= now {
             return Err(TaskRefusal::DeadlineExceeded);
         }
-        if let Some(constraint) = open.breaker.constraint(path) {
-            return Err(TaskRefusal::BreakerOpen(constraint));
+        if let Some(tripped) = open.breaker.stops(account, endpoint, self.limits.breaker_failures) {
+            return Err(TaskRefusal::BreakerTripped(tripped));
         }
         Ok(self.allowance(key))
     }
@@ -166,22 +169,22 @@ impl TaskBook {
         self.record(now, Durability::Process, event);
     }
 
-    /// A deterministic failure on a path of a task. Returns the constraint if
-    /// that tripped the breaker.
+    /// A deterministic failure on a path of a task. Says so if it tripped the breaker.
     pub fn failed(
         &mut self,
-        now: Moment,
         key: &TaskKey,
-        path: &Path,
-        error: &crate::action::breaker::Failure,
-    ) -> Option<Constraint> {
-        self.tasks.get_mut(key)?.breaker.failed(now, path, error)
+        (account, endpoint): Path<'_>,
+        code: &ErrorCode,
+        facts: &Facts,
+    ) -> Option<Tripped> {
+        let limit = self.limits.breaker_failures;
+        self.tasks.get_mut(key)?.breaker.failed(account, endpoint, code, facts, limit)
     }
 
     /// A success on a path of a task.
-    pub fn succeeded(&mut self, key: &TaskKey, path: &Path) {
+    pub fn succeeded(&mut self, key: &TaskKey, (account, endpoint): Path<'_>) {
         if let Some(open) = self.tasks.get_mut(key) {
-            open.breaker.succeeded(path);
+            open.breaker.succeeded(account, endpoint);
         }
     }
 
@@ -216,7 +219,7 @@ impl TaskBook {
     /// An operator or another policy gives every path a new chance.
     pub fn reset_breakers(&mut self) {
         for open in self.tasks.values_mut() {
-            open.breaker = Breaker::new(self.limits.breaker_failures);
+            open.breaker.reset_all();
         }
     }
 
@@ -282,8 +285,7 @@ impl TaskBook {
             deadline,
         };
         if let Some(row) = TaskRow::open(&event, now) {
-            let breaker = Breaker::new(self.limits.breaker_failures);
-            self.tasks.insert(key.clone(), Open { row, breaker });
+            self.tasks.insert(key.clone(), Open { row, breaker: Breaker::new() });
         }
         self.record(now, Durability::Process, event);
         Ok(())

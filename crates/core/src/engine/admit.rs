@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use super::Engine;
-use super::input::{Chance, Submit};
+use super::input::{Chance, Setup, Submit};
 use super::live::{Caller, Live, Turn};
 use super::output::{Output, Refusal, WaitReason};
 use super::timers::Timer;
 use crate::action::problem::Code;
 use crate::event::{Durability, Event, Requested};
 use crate::id::{ActionId, Scope};
-use crate::ledger::Reason;
 use crate::record::ActionRow;
-use crate::schedule::Waiter;
+use crate::schedule::{AskKey, Full, Lane, Spacing, Waiter};
 use crate::time::{Moment, Span};
-use crate::word::{Cause, State};
+use crate::word::{Cause, Priority, State};
 
 impl Engine {
     /// A call asks to be sent. What comes of it leaves through the outputs:
@@ -39,7 +38,8 @@ impl Engine {
             if let Some(spacing) = self.spacings.get_mut(scope) {
                 spacing.seen(now, requested.priority);
             } else if self.spacings.len() < super::dispatch::SPACINGS_MAX {
-                self.spacings.entry(scope.clone()).or_default().seen(now, requested.priority);
+                let spacing = Spacing::new(self.policy.floors_permille);
+                self.spacings.entry(scope.clone()).or_insert(spacing).seen(now, requested.priority);
             }
         }
         if let Some(key) = &requested.key {
@@ -117,7 +117,9 @@ impl Engine {
             return refuse(Code::AgentQueueFull, &self.scope, why, retry_at);
         }
         if self.policy.max_waiting <= self.asks.len() {
-            match self.schedule.evict(requested.priority).and_then(|ask| self.asks.get(&ask)) {
+            let arriving = waiter(self.next_ask, requested, &submit.setup, now);
+            let evicted = self.schedule.evict(&arriving, Full::Account);
+            match evicted.and_then(|ask| self.asks.get(&ask)) {
                 Some(victim) if self.actions.get(victim).is_some_and(Live::never_sent) => {
                     let victim = *victim;
                     self.hand_back(now, victim);
@@ -130,7 +132,7 @@ impl Engine {
                 }
             }
         }
-        let ahead = self.schedule.would_wait_behind(requested.priority);
+        let ahead = self.ahead_of(requested.priority);
         if let Some((at, scope, reason)) = self.expected_start(now, submit, ahead)
             && submit.hold_until < at
             && !requested.detached
@@ -214,19 +216,23 @@ impl Engine {
             });
             return;
         }
+        let requested = Arc::clone(&live.row.requested);
         let waiter = Waiter {
-            ask,
-            priority: live.row.requested.priority,
-            agent: live.row.requested.agent.clone(),
-            weight: live.setup.weight,
             lane: live.lane,
-            cost: live.setup.cost,
-            ready_at,
             arrived: live.row.requested_at,
-            place: None,
+            ..waiter(ask, &requested, &live.setup, ready_at)
         };
-        self.loads.change(&live.row.requested.agent, |load| load.scheduled += 1);
+        self.loads.change(&requested.agent, |load| load.scheduled += 1);
         self.schedule.insert(now, waiter);
+    }
+
+    /// How many calls would go before one that arrives now, as far as ranks say.
+    fn ahead_of(&self, priority: Priority) -> usize {
+        Priority::ALL
+            .iter()
+            .filter(|rank| **rank <= priority)
+            .map(|rank| self.schedule.len_at(*rank))
+            .sum()
     }
 
     /// Takes an action out of the queue, wherever it waits.
@@ -279,7 +285,17 @@ impl Engine {
     }
 }
 
-/// Whether a block comes from the provider's side for a stated time.
-pub(super) fn is_hold(reason: Reason) -> bool {
-    matches!(reason, Reason::Closed | Reason::Probing)
+/// A call as the schedule sees it, in the account's own lane.
+fn waiter(ask: AskKey, requested: &Requested, setup: &Setup, ready_at: Moment) -> Waiter {
+    Waiter {
+        ask,
+        priority: requested.priority,
+        agent: requested.agent.clone(),
+        weight: setup.weight,
+        lane: Lane(0),
+        cost: setup.cost,
+        ready_at,
+        arrived: ready_at,
+        place: None,
+    }
 }

@@ -13,6 +13,7 @@
 //! | a narrower scope | this rank in this lane |
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::Engine;
 use super::input::Setup;
@@ -20,8 +21,8 @@ use super::live::{Live, Open, Turn};
 use super::output::{Grant, LookupGrant, Output, WaitReason};
 use crate::event::{Event, Requested};
 use crate::id::{ActionId, Scope};
-use crate::ledger::{Blocked, Call, Reason};
-use crate::schedule::{AskKey, Lane};
+use crate::ledger::{Blocked, Call, Reason, Staged};
+use crate::schedule::{Lane, Pace, Pick};
 use crate::time::{Moment, Span};
 use crate::word::{Class, Priority};
 
@@ -96,16 +97,16 @@ impl Engine {
     /// Starts whatever may start now, and notes when to look again.
     pub(super) fn dispatch(&mut self, now: Moment) {
         let mut blocks = Blocks::default();
-        let mut wake = self.ledger.next_change(now).min(self.schedule.next_ready(now));
+        let mut wake = self.ledger.next_change(now).min(self.schedule.next_ready());
         for started in 0.. {
             if started == STARTS_MAX {
                 wake = now;
                 break;
             }
-            let Some(ask) = self.schedule.pick(now, &|lane, rank| blocks.cover(lane, rank)) else {
+            let Some(pick) = self.schedule.pick(now, |lane, rank| blocks.cover(lane, rank)) else {
                 break;
             };
-            if let Err((lane, priority, way)) = self.try_start(now, ask) {
+            if let Err((lane, priority, way)) = self.try_start(now, pick) {
                 wake = wake.min(way.until);
                 blocks.add(&self.scope, lane, priority, &way);
             }
@@ -117,8 +118,9 @@ impl Engine {
     fn try_start(
         &mut self,
         now: Moment,
-        ask: AskKey,
+        pick: Pick,
     ) -> Result<(), (Lane, Priority, InTheWay)> {
+        let ask = pick.ask();
         let Some(id) = self.asks.get(&ask).copied() else {
             debug_assert!(false, "the schedule knows an ask that the engine does not");
             self.schedule.remove(ask);
@@ -128,14 +130,14 @@ impl Engine {
         let (lane, priority) = (live.lane, live.row.requested.priority);
         match self.what_is_in_the_way(now, live) {
             Ok(staged) => {
-                self.start(now, id, staged);
+                self.start(now, id, pick, staged);
                 Ok(())
             }
             Err(way) if way.reason == WaitReason::Scope(Reason::Probing) => {
                 // The head of the line can't be the probe; perhaps one behind it can.
                 match self.find_probe(now) {
-                    Some((probe, staged)) => {
-                        self.start(now, probe, staged);
+                    Some((probe, pick, staged)) => {
+                        self.start(now, probe, pick, staged);
                         Ok(())
                     }
                     None => Err((lane, priority, way)),
@@ -150,7 +152,7 @@ impl Engine {
         &self,
         now: Moment,
         live: &Live,
-    ) -> Result<crate::ledger::Staged, InTheWay> {
+    ) -> Result<Staged, InTheWay> {
         let priority = live.row.requested.priority;
         let staged = self
             .ledger
@@ -158,7 +160,7 @@ impl Engine {
             .map_err(InTheWay::from)?;
         for scope in live.setup.scopes.iter() {
             let Some(spacing) = self.spacings.get(scope) else { continue };
-            let until = spacing.free_at(now, priority, self.rate(scope));
+            let until = spacing.free_at(now, priority, live.setup.cost, self.pace(scope));
             if now < until {
                 let scope = scope.clone();
                 return Err(InTheWay { scope, reason: WaitReason::Spacing, until });
@@ -167,39 +169,44 @@ impl Engine {
         Ok(staged)
     }
 
-    fn rate(&self, scope: &Scope) -> Option<(u64, Span)> {
-        self.ledger.rate(scope).map(|rate| (rate.units, rate.per))
+    fn pace(&self, scope: &Scope) -> Option<Pace> {
+        self.ledger.rate(scope).map(|rate| Pace { units: rate.units, per: rate.per })
     }
 
-    fn find_probe(&self, now: Moment) -> Option<(ActionId, crate::ledger::Staged)> {
+    fn find_probe(&self, now: Moment) -> Option<(ActionId, Pick, Staged)> {
         self.schedule.iter().take(PROBE_SEARCH_MAX).find_map(|waiter| {
             let id = self.asks.get(&waiter.ask)?;
             let live = self.actions.get(id)?;
             if live.row.requested.class == Class::UncertainWrite || now < waiter.ready_at {
                 return None;
             }
-            Some((*id, self.what_is_in_the_way(now, live).ok()?))
+            let staged = self.what_is_in_the_way(now, live).ok()?;
+            Some((*id, self.schedule.pick_out(waiter.ask)?, staged))
         })
     }
 
     /// The call goes: quota is secured, the record leaves, the grant is held.
-    fn start(&mut self, now: Moment, id: ActionId, staged: crate::ledger::Staged) {
+    fn start(&mut self, now: Moment, id: ActionId, pick: Pick, staged: Staged) {
         let permit = self.ledger.secure(now, staged);
         let Some(live) = self.actions.get_mut(&id) else { return };
         let turn = live.turn.take();
         let ask = live.ask;
         let (agent, priority) = (live.row.requested.agent.clone(), live.row.requested.priority);
-        let scopes = std::sync::Arc::clone(&live.setup.scopes);
+        let scopes = Arc::clone(&live.setup.scopes);
+        let cost = live.setup.cost;
         self.asks.remove(&ask);
-        let _ = self.schedule.take(now, ask);
+        // The charge stays even if nothing is sent in the end: a connection that
+        // can't be made is not a reason to be served more often.
+        let taken = self.schedule.take(pick);
+        debug_assert!(taken.is_some_and(|taken| taken.waiter.ask == ask), "another call was picked");
         self.loads.change(&agent, |load| {
             load.scheduled -= 1;
             load.open += 1;
         });
         for scope in scopes.iter() {
-            let rate = self.ledger.rate(scope).map(|rate| (rate.units, rate.per));
+            let pace = self.pace(scope);
             if let Some(spacing) = self.spacings.get_mut(scope) {
-                spacing.sent(now, priority, rate);
+                spacing.sent(now, priority, cost, pace);
             }
         }
         match turn {

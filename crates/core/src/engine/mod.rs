@@ -52,7 +52,7 @@ pub use input::{
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};
 pub use question::DecisionError;
 
-use crate::action::budget::{RatioBudget, RefusalWindow};
+use crate::action::budget::{RatioBudget, RefusalLog};
 use crate::event::{Durability, Event};
 use crate::id::{Account, ActionId, EscalationId, RecordSeq, Scope};
 use crate::ledger::{Change, Ledger};
@@ -89,7 +89,7 @@ pub struct Engine {
     /// When the dispatcher has something new to try.
     wake: Moment,
     retry_budget: RatioBudget,
-    refusals: RefusalWindow,
+    refusals: RefusalLog,
     outbox: outbox::Outbox,
 }
 
@@ -107,8 +107,8 @@ impl Engine {
         Engine {
             ledger: Ledger::new(scope.clone(), &policy),
             schedule: Schedule::new(policy.floors_permille),
-            retry_budget: RatioBudget::new(policy.retry_budget),
-            refusals: RefusalWindow::new(policy.refusal_budget),
+            retry_budget: RatioBudget::new(&policy.retry_budget),
+            refusals: RefusalLog::new(&policy.refusal_budget),
             account,
             scope,
             policy,
@@ -200,8 +200,13 @@ impl Engine {
     /// Other rules are in force from now on. Open permits, debts and waits stay.
     pub fn handle_policy(&mut self, now: Moment, policy: AccountPolicy) {
         self.ledger.set_policy(now, &policy);
-        self.retry_budget.set_policy(policy.retry_budget);
-        self.refusals.set_policy(policy.refusal_budget);
+        self.retry_budget =
+            RatioBudget::restored(&policy.retry_budget, self.retry_budget.saved_permille());
+        self.refusals = RefusalLog::new(&policy.refusal_budget);
+        self.schedule.set_floors(policy.floors_permille);
+        for spacing in self.spacings.values_mut() {
+            spacing.set_floors(policy.floors_permille);
+        }
         self.policy = policy;
         self.dispatch(now);
     }

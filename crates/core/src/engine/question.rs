@@ -5,9 +5,10 @@ use super::input::{Chance, Decision};
 use super::live::{Caller, Turn};
 use super::output::{Following, Output};
 use super::timers::Timer;
-use crate::action::escalation::{self, Situation};
+use crate::action::budget::Refusals;
+use crate::action::choices::{self, Applied, CanLookUp, KeyPromise, NewOperation, Situation};
 use crate::action::problem::Code;
-use crate::event::{Decider, Event, bounded_text};
+use crate::event::{Decider, Durability, Event, bounded_text};
 use crate::id::{ActionId, EscalationId, Operator, Scope};
 use crate::ledger::Change;
 use crate::record::EscalationRow;
@@ -64,10 +65,11 @@ impl Engine {
         let action = row.action;
         // What was offered may no longer hold: a key can grow too old while a person thinks.
         if let Some(id) = action
-            && let Some(situation) = self.situation(now, id)
+            && let Some(situation) = self.situation(id, row.trigger)
         {
-            let offered = escalation::choices(row.trigger, &situation);
-            if !offered.contains(&decision.choice) {
+            if !choices::is_offered(decision.choice, &situation, now) {
+                let offered = choices::offers(&situation, now);
+                let offered = offered.into_iter().map(|offer| offer.choice).collect();
                 return Err(DecisionError::NotOffered { offered });
             }
         }
@@ -104,7 +106,7 @@ impl Engine {
                 self.record(now, id, event);
             }
             _ => {
-                self.outbox.record(now, crate::event::Durability::Power, event);
+                self.outbox.record(now, Durability::Power, event);
             }
         }
     }
@@ -176,10 +178,10 @@ impl Engine {
                     "an operator gave the operation up",
                 );
             }
-            Choice::Wait => {
-                if live.row.uncertain {
-                    self.ask_about(now, chance, id, Trigger::UncertainEffect, "an operator chose to wait");
-                }
+            Choice::Wait | Choice::RaiseQuota | Choice::ChangePlan => {
+                // Offered for waits only, and waits are asked about per scope.
+                let why = "an operator chose to wait";
+                self.ask_about(now, chance, id, Trigger::UncertainEffect, why);
             }
         }
     }
@@ -193,8 +195,7 @@ impl Engine {
         by: Operator,
     ) {
         match choice {
-            Choice::Wait => {}
-            Choice::Query => self.handle_resume(now, *chance, scope, by),
+            Choice::Wait => self.handle_resume(now, *chance, scope, by),
             _ => {
                 // Cancel: whatever waits for the scope and was never sent is handed back.
                 let waiting: Vec<ActionId> = self
@@ -224,8 +225,9 @@ impl Engine {
         trigger: Trigger,
         why: &str,
     ) {
-        let Some(situation) = self.situation(now, id) else { return };
-        let choices = escalation::choices(trigger, &situation);
+        let Some(situation) = self.situation(id, trigger) else { return };
+        let offers = choices::offers(&situation, now);
+        let choices = offers.into_iter().map(|offer| offer.choice).collect();
         let live = &self.actions[&id];
         let escalation = EscalationId(chance.id());
         let scope = live.setup.scopes.first().unwrap_or(&self.scope).clone();
@@ -263,37 +265,59 @@ impl Engine {
         }
     }
 
-    fn situation(&self, now: Moment, id: ActionId) -> Option<Situation> {
+    /// What a question about an action is about, as things stand.
+    pub fn situation(&self, id: ActionId, trigger: Trigger) -> Option<Situation> {
         let live = self.actions.get(&id)?;
+        let profile = &live.setup.profile;
+        // A cancelled action is never sent again, whoever decides.
+        let sendable = !live.row.cancelled && live.row.requested.replayable;
         Some(Situation {
-            class: live.row.requested.class,
-            uncertain: live.row.uncertain,
-            has_lookup: live.setup.profile.lookup.is_some(),
-            key_deduplicates: live.row.requested.key.is_some()
-                && live.setup.profile.idempotency.is_some(),
-            key_safe: live.row.key_safe_until.is_some_and(|until| now < until),
-            replayable: live.row.requested.replayable,
-            cancelled: live.row.cancelled,
-            may_send_new: live.setup.may_send_new,
+            trigger,
+            applied: if live.row.uncertain { Applied::Maybe } else { Applied::No },
+            lookup: if profile.lookup.is_some() { CanLookUp::Yes } else { CanLookUp::No },
+            key: match live.row.requested.key {
+                Some(_) if sendable => KeyPromise::of(profile, live.row.key_safe_until),
+                _ => KeyPromise::Nothing,
+            },
+            new_operation: if live.setup.may_send_new && sendable {
+                NewOperation::Allowed
+            } else {
+                NewOperation::Forbidden
+            },
         })
     }
 
-    /// Asks a person about a scope, once per cause.
+    /// Asks a person about what changed in the ledger, where it calls for one.
     pub(super) fn consider_asking(&mut self, now: Moment, chance: &mut Chance, change: &Change) {
-        let (scope, trigger, why) = match change {
+        match change {
             Change::Hopeless { scope, why } => {
-                (scope.clone(), Trigger::QuotaExhausted, why.clone())
+                let (scope, why) = (scope.clone(), why.clone());
+                self.ask_about_scope(now, chance, scope, Trigger::QuotaExhausted, &why);
             }
-            Change::Refused { scope, echo: false, .. } if self.refusals.event(now) => (
-                scope.clone(),
-                Trigger::LimitMisconfigured,
-                format!(
-                    "{} refusals within {}: the declared limit may be wrong",
-                    self.policy.refusal_budget.events, self.policy.refusal_budget.per
-                ),
-            ),
-            _ => return,
-        };
+            Change::Refused { scope, echo: false, .. } => {
+                if self.refusals.note(now) == Refusals::Spent {
+                    let budget = self.policy.refusal_budget;
+                    let why = format!(
+                        "{} refusals within {}: the declared limit may be wrong",
+                        budget.events, budget.per
+                    );
+                    let scope = scope.clone();
+                    self.ask_about_scope(now, chance, scope, Trigger::LimitMisconfigured, &why);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks a person about a scope, once per cause.
+    pub(super) fn ask_about_scope(
+        &mut self,
+        now: Moment,
+        chance: &mut Chance,
+        scope: Scope,
+        trigger: Trigger,
+        why: &str,
+    ) {
         let asked = self
             .escalations
             .values()
@@ -307,13 +331,13 @@ impl Engine {
             action: None,
             scope,
             trigger,
-            choices: vec![Choice::Wait, Choice::Query, Choice::Cancel],
-            why: bounded_text(&why),
+            choices: vec![Choice::Wait, Choice::Cancel],
+            why: bounded_text(why),
             version: 1,
             expires: now + self.policy.escalation_expires,
         };
         let row = EscalationRow::open(&event, now);
-        let seq = self.outbox.record(now, crate::event::Durability::Process, event);
+        let seq = self.outbox.record(now, Durability::Process, event);
         if let Some(row) = row {
             self.timers.arm(row.expires, Timer::Question(escalation));
             self.escalations.insert(escalation, row);
