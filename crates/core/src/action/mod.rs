@@ -4,4 +4,10 @@
 //! with it. The rooms, in the order in which an action meets them:
 //!
 
+pub mod backoff;
+pub mod budget;
+pub mod canonical;
+pub mod key;
+pub mod lookup;
+pub mod machine;
 pub mod outcome;
