@@ -5,8 +5,11 @@
 //!
 
 pub mod backoff;
+pub mod breaker;
 pub mod budget;
 pub mod canonical;
+pub mod failure;
+pub mod fingerprint;
 pub mod key;
 pub mod lookup;
 pub mod machine;
