@@ -14,3 +14,5 @@ pub mod key;
 pub mod lookup;
 pub mod machine;
 pub mod outcome;
+pub mod problem;
+pub mod terminal;
