@@ -10,6 +10,7 @@
 //! | [`decide`], [`next`] | what follows it? |
 //! | [`repeat`], [`backoff`], [`budget`], [`key`] | does one more send fit, and when? |
 //! | [`lookup`] | what does a look-up at the provider prove? |
+//! | [`choices`], [`escalation`] | what may a person decide, and which decision counts? |
 //! | [`failure`], [`breaker`] | has this path failed identically too often? |
 //! | [`fingerprint`], [`canonical`] | are two calls the same? |
 //! | [`problem`], [`terminal`] | what is the agent told at the end? |
@@ -20,7 +21,9 @@ pub mod backoff;
 pub mod breaker;
 pub mod budget;
 pub mod canonical;
+pub mod choices;
 pub mod decide;
+pub mod escalation;
 pub mod failure;
 pub mod fingerprint;
 pub mod key;
