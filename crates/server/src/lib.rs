@@ -1,1 +1,3 @@
 //! Placeholder opening, replaced with the crate's promise.
+
+pub mod config;
