@@ -229,6 +229,20 @@ impl<'t> Place<'t> {
         }
     }
 
+    /// The `index`-th item of a list that can be a map. Other items have been
+    /// reported and are absent from the options, so they don't count.
+    pub(crate) fn part(self, index: usize) -> Place<'t> {
+        let nodes = match self.node.map(|node| &node.value) {
+            Some(Value::List(nodes)) => nodes.as_slice(),
+            _ => &[],
+        };
+        let mut parts = nodes.iter().filter(|node| matches!(node.value, Value::Map(_) | Value::Null));
+        match parts.nth(index) {
+            Some(node) => Place { node: Some(node), mark: node.mark },
+            None => Place { node: None, mark: self.mark },
+        }
+    }
+
     /// Where it is.
     pub(crate) fn mark(self) -> Mark {
         self.mark
