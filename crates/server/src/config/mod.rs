@@ -16,6 +16,9 @@
 //!   hint: did you mean `max_attempts`?
 //! ```
 
+#[cfg(test)]
+mod tests;
+
 mod check;
 mod decode;
 pub mod mistake;
