@@ -220,7 +220,12 @@ impl ActionRow {
             return Err(self.illegal(event));
         }
         match event {
-            Event::ActionSent { attempt, waited, key_safe_until, .. } => {
+            Event::ActionSent {
+                attempt,
+                waited,
+                key_safe_until,
+                ..
+            } => {
                 if self.state == State::Dispatching || *attempt != self.attempts + 1 {
                     return Err(self.illegal(event));
                 }

@@ -10,11 +10,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::action::breaker::{Breaker, ErrorCode, Tripped};
+use crate::action::breaker::{Breaker, Constraint, Path};
+use crate::action::failure::Failure;
 use crate::engine::TaskAllowance;
 use crate::event::{CancelledBy, Durability, Event, Record};
-use crate::id::{Account, Agent, Endpoint, RecordSeq, Task};
-use crate::observe::Facts;
+use crate::id::{Agent, RecordSeq, Task};
 use crate::policy::TaskLimits;
 use crate::record::TaskRow;
 use crate::time::{Moment, Span};
@@ -29,9 +29,6 @@ pub const DEFAULT_TASK: &str = "default";
 /// Key of a task: tasks of different agents never meet.
 pub type TaskKey = (Agent, Task);
 
-/// A path whose failures the breaker counts.
-pub type Path<'a> = (&'a Account, &'a Endpoint);
-
 /// Why a task may not send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskRefusal {
@@ -40,7 +37,7 @@ pub enum TaskRefusal {
     /// Its deadline has passed.
     DeadlineExceeded,
     /// This path failed identically too often.
-    BreakerTripped(Tripped),
+    BreakerTripped(Constraint),
     /// Too many tasks are open.
     TooMany,
 }
@@ -102,7 +99,13 @@ impl TaskBook {
             if row.cancelled {
                 book.ended.push_back(key.clone());
             }
-            book.tasks.insert(key, Open { row, breaker: Breaker::new() });
+            book.tasks.insert(
+                key,
+                Open {
+                    row,
+                    breaker: Breaker::new(limits.breaker_failures),
+                },
+            );
         }
         book
     }
@@ -116,18 +119,20 @@ impl TaskBook {
         now: Moment,
         key: &TaskKey,
         goal: Option<String>,
-        (account, endpoint): Path<'_>,
+        path: &Path,
     ) -> Result<TaskAllowance, TaskRefusal> {
         self.open(now, key, goal)?;
-        let Some(open) = self.tasks.get(key) else { return Err(TaskRefusal::TooMany) };
+        let Some(open) = self.tasks.get(key) else {
+            return Err(TaskRefusal::TooMany);
+        };
         if open.row.cancelled {
             return Err(TaskRefusal::Cancelled);
         }
         if open.row.deadline <= now {
             return Err(TaskRefusal::DeadlineExceeded);
         }
-        if let Some(tripped) = open.breaker.stops(account, endpoint, self.limits.breaker_failures) {
-            return Err(TaskRefusal::BreakerTripped(tripped));
+        if let Some(constraint) = open.breaker.constraint(path) {
+            return Err(TaskRefusal::BreakerTripped(constraint));
         }
         Ok(self.allowance(key))
     }
@@ -135,14 +140,18 @@ impl TaskBook {
     /// What a task still allows.
     pub fn allowance(&self, key: &TaskKey) -> TaskAllowance {
         match self.tasks.get(key) {
-            Some(open) if open.row.cancelled => {
-                TaskAllowance { retries: 0, wait: Span::ZERO }
-            }
+            Some(open) if open.row.cancelled => TaskAllowance {
+                retries: 0,
+                wait: Span::ZERO,
+            },
             Some(open) => TaskAllowance {
                 retries: self.limits.max_retries.saturating_sub(open.row.retries),
                 wait: self.limits.max_wait.saturating_sub(open.row.waited),
             },
-            None => TaskAllowance { retries: self.limits.max_retries, wait: self.limits.max_wait },
+            None => TaskAllowance {
+                retries: self.limits.max_retries,
+                wait: self.limits.max_wait,
+            },
         }
     }
 
@@ -158,7 +167,9 @@ impl TaskBook {
 
     /// Books repeats and waiting.
     pub fn charge(&mut self, now: Moment, key: &TaskKey, retries: u32, waited: Span) {
-        let Some(open) = self.tasks.get_mut(key) else { return };
+        let Some(open) = self.tasks.get_mut(key) else {
+            return;
+        };
         let event = Event::TaskCharged {
             task: key.1.clone(),
             agent: key.0.clone(),
@@ -172,19 +183,18 @@ impl TaskBook {
     /// A deterministic failure on a path of a task. Says so if it tripped the breaker.
     pub fn failed(
         &mut self,
+        now: Moment,
         key: &TaskKey,
-        (account, endpoint): Path<'_>,
-        code: &ErrorCode,
-        facts: &Facts,
-    ) -> Option<Tripped> {
-        let limit = self.limits.breaker_failures;
-        self.tasks.get_mut(key)?.breaker.failed(account, endpoint, code, facts, limit)
+        path: &Path,
+        failure: &Failure,
+    ) -> Option<Constraint> {
+        self.tasks.get_mut(key)?.breaker.failed(now, path, failure)
     }
 
     /// A success on a path of a task.
-    pub fn succeeded(&mut self, key: &TaskKey, (account, endpoint): Path<'_>) {
+    pub fn succeeded(&mut self, key: &TaskKey, path: &Path) {
         if let Some(open) = self.tasks.get_mut(key) {
-            open.breaker.succeeded(account, endpoint);
+            open.breaker.succeeded(path);
         }
     }
 
@@ -200,7 +210,9 @@ impl TaskBook {
         by: CancelledBy,
     ) -> Result<(), TaskRefusal> {
         self.open(now, key, None)?;
-        let Some(open) = self.tasks.get_mut(key) else { return Err(TaskRefusal::TooMany) };
+        let Some(open) = self.tasks.get_mut(key) else {
+            return Err(TaskRefusal::TooMany);
+        };
         if open.row.cancelled {
             return Ok(());
         }
@@ -212,14 +224,20 @@ impl TaskBook {
         open.row.apply(&event);
         self.ended.push_back(key.clone());
         let seq = self.record(now, Durability::Power, event);
-        self.held.insert(seq, TaskOutput::Cancelled { key: key.clone(), by });
+        self.held.insert(
+            seq,
+            TaskOutput::Cancelled {
+                key: key.clone(),
+                by,
+            },
+        );
         Ok(())
     }
 
     /// An operator or another policy gives every path a new chance.
     pub fn reset_breakers(&mut self) {
         for open in self.tasks.values_mut() {
-            open.breaker.reset_all();
+            open.breaker.reset_all(self.limits.breaker_failures);
         }
     }
 
@@ -285,7 +303,8 @@ impl TaskBook {
             deadline,
         };
         if let Some(row) = TaskRow::open(&event, now) {
-            self.tasks.insert(key.clone(), Open { row, breaker: Breaker::new() });
+            let breaker = Breaker::new(self.limits.breaker_failures);
+            self.tasks.insert(key.clone(), Open { row, breaker });
         }
         self.record(now, Durability::Process, event);
         Ok(())
@@ -305,7 +324,12 @@ impl TaskBook {
     fn record(&mut self, at: Moment, durability: Durability, event: Event) -> RecordSeq {
         self.last = RecordSeq(self.last.0 + 1);
         if !self.poisoned {
-            let record = Record { seq: self.last, at, durability, event };
+            let record = Record {
+                seq: self.last,
+                at,
+                durability,
+                event,
+            };
             self.ready.push_back(TaskOutput::Record(record));
         }
         self.last

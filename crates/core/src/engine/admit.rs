@@ -11,7 +11,7 @@ use crate::action::problem::Code;
 use crate::event::{Durability, Event, Requested};
 use crate::id::{ActionId, Scope};
 use crate::record::ActionRow;
-use crate::schedule::{AskKey, Full, Lane, Spacing, Waiter};
+use crate::schedule::{AskKey, Full, Lane, Waiter};
 use crate::time::{Moment, Span};
 use crate::word::{Cause, Priority, State};
 
@@ -38,8 +38,10 @@ impl Engine {
             if let Some(spacing) = self.spacings.get_mut(scope) {
                 spacing.seen(now, requested.priority);
             } else if self.spacings.len() < super::dispatch::SPACINGS_MAX {
-                let spacing = Spacing::new(self.policy.floors_permille);
-                self.spacings.entry(scope.clone()).or_insert(spacing).seen(now, requested.priority);
+                self.spacings
+                    .entry(scope.clone())
+                    .or_default()
+                    .seen(now, requested.priority);
             }
         }
         if let Some(key) = &requested.key {
@@ -76,7 +78,11 @@ impl Engine {
             }
             None => {
                 let finished = self.finished.get(key)?;
-                (finished.action, finished.payload_digest, finished.endpoint.clone())
+                (
+                    finished.action,
+                    finished.payload_digest,
+                    finished.endpoint.clone(),
+                )
             }
         };
         if digest != requested.payload_digest || endpoint != requested.endpoint {
@@ -85,32 +91,57 @@ impl Engine {
                 refusal: Refusal {
                     code: Code::KeyReused,
                     scope: self.scope.clone(),
-                    why: format!("the idempotency key belongs to action {existing}, which has another payload"),
+                    why: format!(
+                        "the idempotency key belongs to action {existing}, which has another payload"
+                    ),
                     retry_at: None,
                 },
             });
         }
         if self.actions.contains_key(&existing) {
-            self.record(now, existing, Event::Joined { action: existing, by: "key".to_owned() });
+            self.record(
+                now,
+                existing,
+                Event::Joined {
+                    action: existing,
+                    by: "key".to_owned(),
+                },
+            );
         }
-        Some(Output::Join { action: requested.action, existing })
+        Some(Output::Join {
+            action: requested.action,
+            existing,
+        })
     }
 
     /// Whether the call may become an action. Making room may hand back another one.
     fn admissible(&mut self, now: Moment, submit: &Submit) -> Result<(), Refusal> {
         let requested = &submit.requested;
         let refuse = |code, scope: &Scope, why: String, retry_at| {
-            Err(Refusal { code, scope: scope.clone(), why, retry_at })
+            Err(Refusal {
+                code,
+                scope: scope.clone(),
+                why,
+                retry_at,
+            })
         };
         if self.outbox.is_poisoned() {
             let why = "the journal can't be written; nothing is sent unrecorded".to_owned();
-            return refuse(Code::AuditUnavailable, &self.scope, why, Some(now + Span::from_secs(5)));
+            return refuse(
+                Code::AuditUnavailable,
+                &self.scope,
+                why,
+                Some(now + Span::from_secs(5)),
+            );
         }
         if requested.deadline <= now {
             let why = "the deadline has passed".to_owned();
             return refuse(Code::DeadlinePassed, &self.scope, why, None);
         }
-        let of_agent = self.loads.of(&requested.agent).map_or(0, super::live::Load::waiting);
+        let of_agent = self
+            .loads
+            .of(&requested.agent)
+            .map_or(0, super::live::Load::waiting);
         if self.policy.max_waiting_per_agent <= of_agent {
             let why = format!("agent {} has {of_agent} calls waiting", requested.agent);
             let retry_at = self.expected_start(now, submit, 0).map(|(at, _, _)| at);
@@ -126,7 +157,9 @@ impl Engine {
                 }
                 _ => {
                     let why = format!("{} calls wait for this account", self.asks.len());
-                    let at = self.expected_start(now, submit, self.asks.len()).map(|(at, _, _)| at);
+                    let at = self
+                        .expected_start(now, submit, self.asks.len())
+                        .map(|(at, _, _)| at);
                     let retry_at = Some(at.unwrap_or(now + Span::from_secs(1)));
                     return refuse(Code::QueueFull, &self.scope, why, retry_at);
                 }
@@ -177,10 +210,18 @@ impl Engine {
         retry_at: Option<Moment>,
     ) {
         let scope = self.scope.clone();
-        let refusal = Refusal { code, scope, why, retry_at };
+        let refusal = Refusal {
+            code,
+            scope,
+            why,
+            retry_at,
+        };
         self.dequeue(id);
         self.finish(now, id, State::CancelledNotSent, code.word(), |_| {
-            Some(Output::Refuse { action: id, refusal })
+            Some(Output::Refuse {
+                action: id,
+                refusal,
+            })
         });
     }
 
@@ -196,12 +237,17 @@ impl Engine {
                 retry_at: refusal.retry_at,
             },
         );
-        self.outbox.free(Output::Refuse { action: requested.action, refusal });
+        self.outbox.free(Output::Refuse {
+            action: requested.action,
+            refusal,
+        });
     }
 
     /// Gives an action a place in the queue.
     pub(super) fn enqueue(&mut self, now: Moment, id: ActionId, turn: Turn, ready_at: Moment) {
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         live.turn = Some(turn);
         self.asks.insert(live.ask, id);
         let over = live.setup.agent_concurrent_max.is_some_and(|max| {
@@ -222,7 +268,8 @@ impl Engine {
             arrived: live.row.requested_at,
             ..waiter(ask, &requested, &live.setup, ready_at)
         };
-        self.loads.change(&requested.agent, |load| load.scheduled += 1);
+        self.loads
+            .change(&requested.agent, |load| load.scheduled += 1);
         self.schedule.insert(now, waiter);
     }
 
@@ -237,7 +284,9 @@ impl Engine {
 
     /// Takes an action out of the queue, wherever it waits.
     pub(super) fn dequeue(&mut self, id: ActionId) {
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         if live.turn.take().is_none() {
             return;
         }
@@ -270,7 +319,11 @@ impl Engine {
         let blocked = self.ledger.stage(now, call).err();
         let (mut at, scope, reason) = match blocked {
             Some(blocked) if blocked.until == Moment::NEVER => return None,
-            Some(blocked) => (blocked.until, blocked.scope, WaitReason::Scope(blocked.reason)),
+            Some(blocked) => (
+                blocked.until,
+                blocked.scope,
+                WaitReason::Scope(blocked.reason),
+            ),
             None if ahead == 0 => return None,
             None => (now, self.scope.clone(), WaitReason::Turn),
         };

@@ -12,7 +12,7 @@
 //! | even spacing | every call of this rank |
 //! | a narrower scope | this rank in this lane |
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Engine;
@@ -22,7 +22,7 @@ use super::output::{Grant, LookupGrant, Output, WaitReason};
 use crate::event::{Event, Requested};
 use crate::id::{ActionId, Scope};
 use crate::ledger::{Blocked, Call, Reason, Staged};
-use crate::schedule::{Lane, Pace, Pick};
+use crate::schedule::{Lane, Pace, Pick, Way};
 use crate::time::{Moment, Span};
 use crate::word::{Class, Priority};
 
@@ -33,6 +33,15 @@ const STARTS_MAX: usize = 512;
 pub(super) const SPACINGS_MAX: usize = 1_024;
 /// Calls searched for one that may probe a closed scope.
 const PROBE_SEARCH_MAX: usize = 256;
+
+/// Whether a call heeds the even spacing of its rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manners {
+    /// It does.
+    Spaced,
+    /// Its rank is owed service, or it is the probe.
+    Owed,
+}
 
 /// What stands in the way of a call.
 #[derive(Clone, Debug)]
@@ -56,28 +65,44 @@ impl From<Blocked> for InTheWay {
 #[derive(Debug, Default)]
 struct Blocks {
     all: bool,
-    ranks: BTreeSet<Priority>,
-    lanes: BTreeSet<(Lane, Priority)>,
+    ranks: BTreeMap<Priority, Way>,
+    lanes: BTreeMap<(Lane, Priority), Way>,
 }
 
 impl Blocks {
-    fn cover(&self, lane: Lane, priority: Priority) -> bool {
-        self.all || self.ranks.contains(&priority) || self.lanes.contains(&(lane, priority))
+    fn way(&self, lane: Lane, priority: Priority) -> Way {
+        if self.all {
+            return Way::Blocked;
+        }
+        let rank = self.ranks.get(&priority).copied();
+        let lane = self.lanes.get(&(lane, priority)).copied();
+        match (rank, lane) {
+            (None, None) => Way::Open,
+            (Some(Way::Blocked), _) | (_, Some(Way::Blocked)) => Way::Blocked,
+            _ => Way::Held,
+        }
     }
 
     fn add(&mut self, account: &Scope, lane: Lane, priority: Priority, way: &InTheWay) {
+        let whole_account = way.scope == *account;
         match way.reason {
-            WaitReason::Scope(Reason::Reserved) if way.scope == *account => {
-                self.ranks.extend(
-                    Priority::ALL.iter().filter(|rank| **rank != Priority::Interactive),
-                );
+            WaitReason::Scope(Reason::Reserved) if whole_account => {
+                for rank in Priority::ALL
+                    .iter()
+                    .filter(|rank| **rank != Priority::Interactive)
+                {
+                    self.ranks.insert(*rank, Way::Blocked);
+                }
             }
-            WaitReason::Scope(_) if way.scope == *account => self.all = true,
-            WaitReason::Spacing if way.scope == *account => {
-                self.ranks.insert(priority);
+            WaitReason::Scope(_) if whole_account => self.all = true,
+            WaitReason::Spacing if whole_account => {
+                self.ranks.entry(priority).or_insert(Way::Held);
+            }
+            WaitReason::Spacing => {
+                self.lanes.entry((lane, priority)).or_insert(Way::Held);
             }
             _ => {
-                self.lanes.insert((lane, priority));
+                self.lanes.insert((lane, priority), Way::Blocked);
             }
         }
     }
@@ -103,10 +128,10 @@ impl Engine {
                 wake = now;
                 break;
             }
-            let Some(pick) = self.schedule.pick(now, |lane, rank| blocks.cover(lane, rank)) else {
+            let Some(pick) = self.schedule.pick(now, |lane, rank| blocks.way(lane, rank)) else {
                 break;
             };
-            if let Err((lane, priority, way)) = self.try_start(now, pick) {
+            if let Err((lane, priority, way)) = self.try_start(now, pick, &blocks) {
                 wake = wake.min(way.until);
                 blocks.add(&self.scope, lane, priority, &way);
             }
@@ -119,6 +144,7 @@ impl Engine {
         &mut self,
         now: Moment,
         pick: Pick,
+        blocks: &Blocks,
     ) -> Result<(), (Lane, Priority, InTheWay)> {
         let ask = pick.ask();
         let Some(id) = self.asks.get(&ask).copied() else {
@@ -128,7 +154,13 @@ impl Engine {
         };
         let live = &self.actions[&id];
         let (lane, priority) = (live.lane, live.row.requested.priority);
-        match self.what_is_in_the_way(now, live) {
+        // Spacing was found in the way already and the call was picked all the
+        // same: its rank is owed its floor.
+        let manners = match blocks.way(lane, priority) {
+            Way::Held => Manners::Owed,
+            Way::Open | Way::Blocked => Manners::Spaced,
+        };
+        match self.what_is_in_the_way(now, live, manners) {
             Ok(staged) => {
                 self.start(now, id, pick, staged);
                 Ok(())
@@ -152,53 +184,74 @@ impl Engine {
         &self,
         now: Moment,
         live: &Live,
+        manners: Manners,
     ) -> Result<Staged, InTheWay> {
         let priority = live.row.requested.priority;
         let staged = self
             .ledger
             .stage(now, &call_of(&live.setup, &live.row.requested))
             .map_err(InTheWay::from)?;
+        if manners == Manners::Owed {
+            return Ok(staged);
+        }
         for scope in live.setup.scopes.iter() {
-            let Some(spacing) = self.spacings.get(scope) else { continue };
+            let Some(spacing) = self.spacings.get(scope) else {
+                continue;
+            };
             let until = spacing.free_at(now, priority, live.setup.cost, self.pace(scope));
             if now < until {
                 let scope = scope.clone();
-                return Err(InTheWay { scope, reason: WaitReason::Spacing, until });
+                return Err(InTheWay {
+                    scope,
+                    reason: WaitReason::Spacing,
+                    until,
+                });
             }
         }
         Ok(staged)
     }
 
     fn pace(&self, scope: &Scope) -> Option<Pace> {
-        self.ledger.rate(scope).map(|rate| Pace { units: rate.units, per: rate.per })
+        self.ledger.rate(scope).map(|rate| Pace {
+            units: rate.units,
+            per: rate.per,
+        })
     }
 
     fn find_probe(&self, now: Moment) -> Option<(ActionId, Pick, Staged)> {
-        self.schedule.iter().take(PROBE_SEARCH_MAX).find_map(|waiter| {
-            let id = self.asks.get(&waiter.ask)?;
-            let live = self.actions.get(id)?;
-            if live.row.requested.class == Class::UncertainWrite || now < waiter.ready_at {
-                return None;
-            }
-            let staged = self.what_is_in_the_way(now, live).ok()?;
-            Some((*id, self.schedule.pick_out(waiter.ask)?, staged))
-        })
+        self.schedule
+            .iter()
+            .take(PROBE_SEARCH_MAX)
+            .find_map(|waiter| {
+                let id = self.asks.get(&waiter.ask)?;
+                let live = self.actions.get(id)?;
+                if live.row.requested.class == Class::UncertainWrite || now < waiter.ready_at {
+                    return None;
+                }
+                let staged = self.what_is_in_the_way(now, live, Manners::Owed).ok()?;
+                Some((*id, self.schedule.pick_out(waiter.ask)?, staged))
+            })
     }
 
     /// The call goes: quota is secured, the record leaves, the grant is held.
     fn start(&mut self, now: Moment, id: ActionId, pick: Pick, staged: Staged) {
         let permit = self.ledger.secure(now, staged);
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         let turn = live.turn.take();
         let ask = live.ask;
-        let (agent, priority) = (live.row.requested.agent.clone(), live.row.requested.priority);
+        let agent = live.row.requested.agent.clone();
         let scopes = Arc::clone(&live.setup.scopes);
         let cost = live.setup.cost;
         self.asks.remove(&ask);
         // The charge stays even if nothing is sent in the end: a connection that
         // can't be made is not a reason to be served more often.
         let taken = self.schedule.take(pick);
-        debug_assert!(taken.is_some_and(|taken| taken.waiter.ask == ask), "another call was picked");
+        debug_assert!(
+            taken.is_some_and(|taken| taken.waiter.ask == ask),
+            "another call was picked"
+        );
         self.loads.change(&agent, |load| {
             load.scheduled -= 1;
             load.open += 1;
@@ -206,16 +259,22 @@ impl Engine {
         for scope in scopes.iter() {
             let pace = self.pace(scope);
             if let Some(spacing) = self.spacings.get_mut(scope) {
-                spacing.sent(now, priority, cost, pace);
+                spacing.sent(now, cost, pace);
             }
         }
         match turn {
             Some(Turn::Attempt(cause)) => {
-                let Some(live) = self.actions.get_mut(&id) else { return };
+                let Some(live) = self.actions.get_mut(&id) else {
+                    return;
+                };
                 let attempt = live.row.attempts + 1;
                 live.open = Some((Open::Attempt(attempt), permit));
                 live.sent_at = None;
-                let late = if attempt == 1 { Span::ZERO } else { now.since(live.row.not_before) };
+                let late = if attempt == 1 {
+                    Span::ZERO
+                } else {
+                    now.since(live.row.not_before)
+                };
                 let event = Event::ActionSent {
                     action: id,
                     attempt,
@@ -226,10 +285,19 @@ impl Engine {
                     key_safe_until: self.key_safe_until(now, id),
                 };
                 let seq = self.record(now, id, event);
-                self.outbox.after(seq, Output::Grant(Grant { action: id, attempt, cause }));
+                self.outbox.after(
+                    seq,
+                    Output::Grant(Grant {
+                        action: id,
+                        attempt,
+                        cause,
+                    }),
+                );
             }
             Some(Turn::Lookup) => {
-                let Some(live) = self.actions.get_mut(&id) else { return };
+                let Some(live) = self.actions.get_mut(&id) else {
+                    return;
+                };
                 let lookup = live.row.lookups + 1;
                 live.open = Some((Open::Lookup(lookup), permit));
                 live.sent_at = None;
@@ -240,7 +308,8 @@ impl Engine {
                     cost: live.setup.cost,
                 };
                 let seq = self.record(now, id, event);
-                self.outbox.after(seq, Output::Lookup(LookupGrant { action: id, lookup }));
+                self.outbox
+                    .after(seq, Output::Lookup(LookupGrant { action: id, lookup }));
             }
             None => debug_assert!(false, "started without a turn"),
         }
@@ -254,7 +323,12 @@ impl Engine {
             return live.row.key_safe_until;
         }
         let idempotency = live.setup.profile.idempotency.as_ref()?;
-        let in_flight = live.setup.profile.lookup.as_ref().map_or(Span::ZERO, |l| l.max_in_flight);
+        let in_flight = live
+            .setup
+            .profile
+            .lookup
+            .as_ref()
+            .map_or(Span::ZERO, |l| l.max_in_flight);
         Some(crate::action::key::safe_until(
             now,
             idempotency.lifetime,

@@ -5,8 +5,8 @@ use super::input::{Chance, Decision};
 use super::live::{Caller, Turn};
 use super::output::{Following, Output};
 use super::timers::Timer;
-use crate::action::budget::Refusals;
 use crate::action::choices::{self, Applied, CanLookUp, KeyPromise, NewOperation, Situation};
+use crate::action::decide::{Interest, Replay};
 use crate::action::problem::Code;
 use crate::event::{Decider, Durability, Event, bounded_text};
 use crate::id::{ActionId, EscalationId, Operator, Scope};
@@ -57,10 +57,17 @@ impl Engine {
             return Err(DecisionError::NotOpen);
         };
         if !row.choices.contains(&decision.choice) {
-            return Err(DecisionError::NotOffered { offered: row.choices.clone() });
+            return Err(DecisionError::NotOffered {
+                offered: row.choices.clone(),
+            });
         }
-        if decision.version.is_some_and(|version| version != row.version) {
-            return Err(DecisionError::Changed { version: row.version });
+        if decision
+            .version
+            .is_some_and(|version| version != row.version)
+        {
+            return Err(DecisionError::Changed {
+                version: row.version,
+            });
         }
         let action = row.action;
         // What was offered may no longer hold: a key can grow too old while a person thinks.
@@ -74,10 +81,19 @@ impl Engine {
             }
         }
         let scope = row.scope.clone();
-        self.close_question(now, escalation, action, decision.choice, Decider::Operator(decision.by.clone()), decision.note);
+        self.close_question(
+            now,
+            escalation,
+            action,
+            decision.choice,
+            Decider::Operator(decision.by.clone()),
+            decision.note,
+        );
         match action {
             Some(id) => self.carry_out(now, &mut chance, id, decision.choice, decision.by),
-            None => self.carry_out_for_scope(now, &mut chance, &scope, decision.choice, decision.by),
+            None => {
+                self.carry_out_for_scope(now, &mut chance, &scope, decision.choice, decision.by)
+            }
         }
         self.dispatch(now);
         Ok(())
@@ -92,7 +108,9 @@ impl Engine {
         by: Decider,
         note: Option<String>,
     ) {
-        let Some(row) = self.escalations.remove(&escalation) else { return };
+        let Some(row) = self.escalations.remove(&escalation) else {
+            return;
+        };
         self.timers.disarm(row.expires, Timer::Question(escalation));
         let event = Event::Decided {
             escalation,
@@ -120,18 +138,28 @@ impl Engine {
         choice: Choice,
         by: Operator,
     ) {
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         match choice {
             Choice::Query => {
                 // The person's own look-ups come on top of the budget that is used up.
-                self.record(now, id, Event::ReconciliationRequired {
-                    action: id,
-                    why: format!("operator {by} asks for a look-up"),
-                    not_before: now,
-                });
+                self.record(
+                    now,
+                    id,
+                    Event::ReconciliationRequired {
+                        action: id,
+                        why: format!("operator {by} asks for a look-up"),
+                        not_before: now,
+                    },
+                );
                 self.enqueue(now, id, Turn::Lookup, now);
                 let next = Following::Lookup;
-                self.outbox.free(Output::Continue { action: id, next, due: now });
+                self.outbox.free(Output::Continue {
+                    action: id,
+                    next,
+                    due: now,
+                });
             }
             Choice::RetrySameKey => {
                 live.extra_attempts += 1;
@@ -140,12 +168,16 @@ impl Engine {
             }
             Choice::ItHappened => self.reconciled(now, id, "person"),
             Choice::ItDidNot => {
-                self.record(now, id, Event::Reconciled {
-                    action: id,
-                    applied: false,
-                    by: "person".to_owned(),
-                    operation_id: None,
-                });
+                self.record(
+                    now,
+                    id,
+                    Event::Reconciled {
+                        action: id,
+                        applied: false,
+                        by: "person".to_owned(),
+                        operation_id: None,
+                    },
+                );
                 self.finish_in_own_words(
                     now,
                     id,
@@ -174,7 +206,11 @@ impl Engine {
                     now,
                     id,
                     state,
-                    if live_is_uncertain { Code::OutcomeUnknown } else { Code::Cancelled },
+                    if live_is_uncertain {
+                        Code::OutcomeUnknown
+                    } else {
+                        Code::Cancelled
+                    },
                     "an operator gave the operation up",
                 );
             }
@@ -225,7 +261,9 @@ impl Engine {
         trigger: Trigger,
         why: &str,
     ) {
-        let Some(situation) = self.situation(id, trigger) else { return };
+        let Some(situation) = self.situation(id, trigger) else {
+            return;
+        };
         let offers = choices::offers(&situation, now);
         let choices = offers.into_iter().map(|offer| offer.choice).collect();
         let live = &self.actions[&id];
@@ -248,7 +286,9 @@ impl Engine {
             self.escalations.insert(escalation, row);
         }
         self.outbox.after(seq, Output::Asked { escalation });
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         let held = matches!(live.caller, Caller::Held(_));
         live.caller = Caller::Gone;
         if held {
@@ -269,20 +309,37 @@ impl Engine {
     pub fn situation(&self, id: ActionId, trigger: Trigger) -> Option<Situation> {
         let live = self.actions.get(&id)?;
         let profile = &live.setup.profile;
-        // A cancelled action is never sent again, whoever decides.
-        let sendable = !live.row.cancelled && live.row.requested.replayable;
         Some(Situation {
             trigger,
-            applied: if live.row.uncertain { Applied::Maybe } else { Applied::No },
-            lookup: if profile.lookup.is_some() { CanLookUp::Yes } else { CanLookUp::No },
+            applied: if live.row.uncertain {
+                Applied::Maybe
+            } else {
+                Applied::No
+            },
+            lookup: if profile.lookup.is_some() {
+                CanLookUp::Yes
+            } else {
+                CanLookUp::No
+            },
             key: match live.row.requested.key {
-                Some(_) if sendable => KeyPromise::of(profile, live.row.key_safe_until),
+                Some(_) => KeyPromise::of(profile, live.row.key_safe_until),
                 _ => KeyPromise::Nothing,
             },
-            new_operation: if live.setup.may_send_new && sendable {
+            new_operation: if live.setup.may_send_new {
                 NewOperation::Allowed
             } else {
                 NewOperation::Forbidden
+            },
+            replay: if live.row.requested.replayable {
+                Replay::Kept
+            } else {
+                Replay::NotKept
+            },
+            // A cancelled action is never sent again, whoever decides.
+            interest: if live.row.cancelled {
+                Interest::Cancelled
+            } else {
+                Interest::Wanted
             },
         })
     }
@@ -294,8 +351,10 @@ impl Engine {
                 let (scope, why) = (scope.clone(), why.clone());
                 self.ask_about_scope(now, chance, scope, Trigger::QuotaExhausted, &why);
             }
-            Change::Refused { scope, echo: false, .. } => {
-                if self.refusals.note(now) == Refusals::Spent {
+            Change::Refused {
+                scope, echo: false, ..
+            } => {
+                if self.refusals.event(now) {
                     let budget = self.policy.refusal_budget;
                     let why = format!(
                         "{} refusals within {}: the declared limit may be wrong",
@@ -347,12 +406,21 @@ impl Engine {
 
     /// A question went unanswered: fail closed, and say so.
     pub(super) fn expire_question(&mut self, now: Moment, escalation: EscalationId, at: Moment) {
-        let Some(row) = self.escalations.get(&escalation) else { return };
+        let Some(row) = self.escalations.get(&escalation) else {
+            return;
+        };
         if row.expires != at {
             return;
         }
         let action = row.action;
-        self.close_question(now, escalation, action, Choice::Cancel, Decider::Expiry, None);
+        self.close_question(
+            now,
+            escalation,
+            action,
+            Choice::Cancel,
+            Decider::Expiry,
+            None,
+        );
         let Some(id) = action else { return };
         if self.actions.contains_key(&id) {
             self.finish_in_own_words(
