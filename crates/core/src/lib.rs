@@ -18,6 +18,7 @@ pub mod id;
 pub mod ledger;
 pub mod observe;
 pub mod policy;
+pub mod record;
 pub mod schedule;
 pub mod time;
 pub mod word;
