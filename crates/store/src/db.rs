@@ -40,6 +40,16 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, Error> {
     Ok(db)
 }
 
+/// Bounds the size that the database may grow to through this connection.
+pub(crate) fn limit(db: &Connection, bytes_max: u64) -> Result<(), Error> {
+    let page: u64 = db.query_row("PRAGMA page_size", (), |row| {
+        Ok(row.get::<_, Col<u64>>(0)?.0)
+    })?;
+    let pages = Col(bytes_max / page.max(1));
+    db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+    Ok(())
+}
+
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;

@@ -49,6 +49,9 @@ impl fmt::Display for Source {
 pub struct Entry {
     /// Which engine decided it.
     pub source: Source,
+    /// Which life of that engine, from 1; an engine that is rebuilt after a
+    /// lost commit has the next number and counts its records from 1 again.
+    pub generation: u32,
     /// What was decided.
     pub record: Record,
     /// The wall clock, read together with the record's moment.
@@ -64,13 +67,14 @@ impl Entry {
     }
 }
 
-/// What is stored beside a record, sealed under the work key.
+/// What is stored beside a record about the same action, sealed under the work key.
 pub enum Attachment {
-    /// What is needed to send an action again.
+    /// What is needed to send an action again. Comes with `action_requested`
+    /// only, and is erased by itself when the action is final.
     Payload(Payload),
     /// What the provider answered to a write.
-    Answer(Answer),
-    /// The payload of this action is needed no more.
+    Result(StoredResult),
+    /// The payload of this action is needed no more, though it is not final.
     Erase(ActionId),
 }
 
@@ -87,7 +91,7 @@ pub struct Payload {
 
 /// What the provider answered to a write.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct StoredResult {
     /// Of this action.
     pub action: ActionId,
     /// The status.
@@ -99,10 +103,19 @@ pub struct Answer {
 }
 
 impl Attachment {
+    /// The action that it belongs to: the one that its record is about.
+    pub fn action(&self) -> ActionId {
+        match self {
+            Attachment::Payload(payload) => payload.action,
+            Attachment::Result(result) => result.action,
+            Attachment::Erase(action) => *action,
+        }
+    }
+
     fn weight(&self) -> usize {
         match self {
             Attachment::Payload(payload) => payload.weight(),
-            Attachment::Answer(answer) => answer.weight(),
+            Attachment::Result(result) => result.weight(),
             Attachment::Erase(_) => 0,
         }
     }
@@ -111,7 +124,7 @@ impl Attachment {
     pub fn fits(&self) -> bool {
         match self {
             Attachment::Payload(payload) => payload.weight() <= PAYLOAD_BYTES_MAX,
-            Attachment::Answer(answer) => answer.weight() <= RESULT_BYTES_MAX,
+            Attachment::Result(result) => result.weight() <= RESULT_BYTES_MAX,
             Attachment::Erase(_) => true,
         }
     }
@@ -123,7 +136,7 @@ impl Payload {
     }
 }
 
-impl Answer {
+impl StoredResult {
     fn weight(&self) -> usize {
         let headers: usize = self
             .headers
@@ -140,7 +153,7 @@ impl fmt::Debug for Attachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Attachment::Payload(payload) => payload.fmt(f),
-            Attachment::Answer(answer) => answer.fmt(f),
+            Attachment::Result(result) => result.fmt(f),
             Attachment::Erase(action) => write!(f, "Erase({action})"),
         }
     }
@@ -152,11 +165,11 @@ impl fmt::Debug for Payload {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for StoredResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Answer({}, status {}, {} bytes)",
+            "StoredResult({}, status {}, {} bytes)",
             self.action,
             self.status,
             self.weight()
@@ -169,6 +182,8 @@ impl fmt::Debug for Answer {
 pub struct Ack {
     /// Whose entry.
     pub source: Source,
+    /// Of which life of that engine.
+    pub generation: u32,
     /// Which one.
     pub seq: RecordSeq,
     /// Whether it is as durable as it asked to be.
@@ -179,7 +194,7 @@ pub struct Ack {
 ///
 /// After one, the later entries of the same engine are refused too, for they
 /// tell of a state that the journal doesn't know; the engine is heard again
-/// when it begins anew with record 1.
+/// in its next generation, with record 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitFailed {
     /// The disk, or the quota of the file system, is full.

@@ -6,15 +6,19 @@
 //! no record is ever dropped silently.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::entry::{Attachment, Entry, Full};
+use crate::entry::{Ack, Attachment, Entry, Full};
+
+/// Where acknowledgements go. Called on the writer's thread: it must not wait.
+pub type AckSink = Box<dyn Fn(Ack) + Send>;
 
 /// Most entries that wait.
 pub const QUEUE_ENTRIES_MAX: usize = 8_192;
 
-/// Most bytes of payloads and answers that wait.
+/// Most bytes of payloads and results that wait.
 pub const QUEUE_BYTES_MAX: usize = 128 << 20;
 
 /// Where records enter. Cheap to clone; all clones are one queue.
@@ -37,9 +41,9 @@ impl Journal {
         self.queue.push(entry)
     }
 
-    /// Entries that wait now.
-    pub fn waiting(&self) -> usize {
-        self.queue.lock().entries.len()
+    /// Entries that still find room.
+    pub fn free(&self) -> usize {
+        QUEUE_ENTRIES_MAX - self.queue.lock().entries.len()
     }
 }
 
@@ -49,11 +53,23 @@ pub(crate) struct Queue {
     wake: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Inner {
     entries: VecDeque<Entry>,
     bytes: usize,
     closed: bool,
+    sink: Option<AckSink>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Inner({} entries, {} bytes)",
+            self.entries.len(),
+            self.bytes
+        )
+    }
 }
 
 /// What the writer took.
@@ -137,6 +153,30 @@ impl Queue {
         }
     }
 
+    /// Says where acknowledgements go; the writer begins then.
+    pub(crate) fn listen(&self, sink: AckSink) {
+        self.lock().sink = Some(sink);
+        self.wake.notify_all();
+    }
+
+    /// Waits until somebody listens. A queue that is closed before anybody did
+    /// is written without being told of.
+    pub(crate) fn wait_for_sink(&self) -> AckSink {
+        let mut inner = self.lock();
+        loop {
+            match inner.sink.take() {
+                Some(sink) => return sink,
+                None if inner.closed => return Box::new(drop),
+                None => {
+                    inner = self
+                        .wake
+                        .wait(inner)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
+            }
+        }
+    }
+
     /// Takes no more entries; those that wait are still written.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
@@ -161,6 +201,7 @@ mod tests {
         };
         Entry {
             source: Source::Governor,
+            generation: 1,
             record: Record {
                 seq: RecordSeq(seq),
                 at: Moment::START,

@@ -13,20 +13,25 @@ use rategov_audit::verify::{Expect, Verifier};
 use rategov_audit::{export, verify};
 use rategov_core::id::{Account, ActionId, EscalationId};
 use rategov_core::record::{ActionRow, AttemptRow, EscalationRow, ScopeRow, Tables, TaskRow};
-use rategov_core::time::{Span, WallTime};
+use rategov_core::time::{Moment, Span, WallTime};
 use rusqlite::Connection;
 
 use crate::clock::Stamped;
 use crate::db::{self, Col, row, rows};
-use crate::entry::{Answer, Payload};
+use crate::entry::{Payload, StoredResult};
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::migrate::{NEWEST, form};
 use crate::query::{ActionQuery, JournalQuery, JournalRow, LIMIT_MAX};
 use crate::recover;
-use crate::sealed::{unpack_answer, unpack_payload};
+use crate::sealed::{unpack_payload, unpack_result};
 use crate::tables::{action, attempt, escalation, scope, task};
 use crate::workkey::{Sealed, WorkKey};
+
+type KeyAndContent = (Vec<u8>, Vec<u8>);
+
+/// A question to a person, with the account whose engine asked it, if one did.
+pub type Question = (Option<Account>, Stamped<EscalationRow>);
 
 /// Connections kept open between calls.
 const IDLE_MAX: usize = 4;
@@ -150,10 +155,7 @@ impl Reader {
     ///
     /// # Errors
     /// See [`Reader::journal`].
-    pub fn escalation(
-        &self,
-        id: EscalationId,
-    ) -> Result<Option<(Option<Account>, Stamped<EscalationRow>)>, Error> {
+    pub fn escalation(&self, id: EscalationId) -> Result<Option<Question>, Error> {
         self.with(|db| escalation::load(db, id))
     }
 
@@ -161,11 +163,7 @@ impl Reader {
     ///
     /// # Errors
     /// See [`Reader::journal`].
-    pub fn escalations(
-        &self,
-        which: Asked,
-        limit: u32,
-    ) -> Result<Vec<(Option<Account>, Stamped<EscalationRow>)>, Error> {
+    pub fn escalations(&self, which: Asked, limit: u32) -> Result<Vec<Question>, Error> {
         let sql = match which {
             Asked::Open => {
                 "SELECT * FROM escalation WHERE chosen IS NULL ORDER BY id DESC LIMIT ?1"
@@ -213,6 +211,14 @@ impl Reader {
         })
     }
 
+    /// The tasks that the book of tasks begins with.
+    ///
+    /// # Errors
+    /// See [`Reader::journal`].
+    pub fn open_tasks(&self, now: Moment) -> Result<Vec<TaskRow>, Error> {
+        self.with(|db| recover::tasks(db, now))
+    }
+
     /// What is needed to send an action again, if it is kept.
     ///
     /// # Errors
@@ -235,21 +241,22 @@ impl Reader {
     ///
     /// # Errors
     /// See [`Reader::payload`].
-    pub fn answer(&self, action: ActionId) -> Result<Option<Answer>, Error> {
-        let sealed = self.sealed("SELECT key, sealed FROM answer WHERE action = ?1", action)?;
+    pub fn result(&self, action: ActionId) -> Result<Option<StoredResult>, Error> {
+        let sealed = self.sealed("SELECT key, sealed FROM result WHERE action = ?1", action)?;
         let Some((key, sealed)) = sealed else {
             return Ok(None);
         };
         let opened = self
             .work_key()?
-            .open(Sealed::Answer, action, &key, sealed)?;
-        let answer = unpack_answer(action, &opened);
-        answer
+            .open(Sealed::Result, action, &key, sealed)?;
+        let result = unpack_result(action, &opened);
+        result
             .map(Some)
-            .ok_or_else(|| Error::Corrupt("answer".to_owned()))
+            .ok_or_else(|| Error::Corrupt("result".to_owned()))
     }
 
-    fn sealed(&self, sql: &str, action: ActionId) -> Result<Option<(Vec<u8>, Vec<u8>)>, Error> {
+    /// The id of the work key, and what was sealed under it.
+    fn sealed(&self, sql: &str, action: ActionId) -> Result<Option<KeyAndContent>, Error> {
         self.with(|db| {
             row(db, sql, [Col(action)], |columns| {
                 Ok((columns.get("key")?, columns.get("sealed")?))

@@ -11,7 +11,7 @@ use rategov_audit::clear::Origin;
 use rategov_audit::report::Head;
 use rategov_core::id::{Account, ActionId};
 use rategov_core::record::{EscalationRow, Tables, TaskRow};
-use rategov_core::time::{Span, WallTime};
+use rategov_core::time::{Moment, Span, WallTime};
 use rusqlite::Connection;
 
 use crate::clock::Rebase;
@@ -23,8 +23,9 @@ use crate::workkey::KeyId;
 /// Most sends of one account that a start reads; the newest ones.
 pub const ATTEMPTS_MAX: u32 = 100_000;
 
-/// Most tasks that a start reads; the ones that changed last.
-pub const TASKS_MAX: u32 = 50_000;
+/// Most tasks that a start reads, the ones that changed last: as many as the
+/// book of tasks remembers.
+pub const TASKS_MAX: u32 = 100_000;
 
 /// Whether this is the boot during which the rows were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +155,7 @@ pub(crate) fn account_tables(
 }
 
 /// Every account that anything is stored of.
-pub(crate) fn accounts(db: &Connection) -> Result<Vec<Account>, Error> {
+fn accounts(db: &Connection) -> Result<Vec<Account>, Error> {
     rows(
         db,
         "SELECT account FROM scope UNION SELECT account FROM action WHERE open = 1
@@ -165,17 +166,40 @@ pub(crate) fn accounts(db: &Connection) -> Result<Vec<Account>, Error> {
     )
 }
 
-/// Tasks that are not over, and cancelled ones.
-pub(crate) fn tasks(db: &Connection, rebase: &Rebase) -> Result<Vec<TaskRow>, Error> {
-    rows(
-        db,
-        "SELECT * FROM task WHERE deadline > ?1 OR cancelled = 1 ORDER BY wall DESC LIMIT ?2",
-        (Col(rebase.at), TASKS_MAX),
-        |columns| Ok(task::read(columns)?.row),
-    )
+/// Everything that is open.
+pub(crate) fn all(
+    db: &Connection,
+    rebase: &Rebase,
+    horizon: Span,
+    key: KeyId,
+    boot: Boot,
+    log: Log,
+) -> Result<Recovered, Error> {
+    let mut recovered = Recovered {
+        accounts: BTreeMap::new(),
+        tasks: tasks(db, rebase.at)?,
+        questions: questions(db)?,
+        payloads: payloads(db, key)?,
+        lost_payloads: lost_payloads(db, key)?,
+        boot,
+        log,
+    };
+    for account in accounts(db)? {
+        let tables = account_tables(db, &account, rebase.wall, horizon)?;
+        recovered.accounts.insert(account, tables);
+    }
+    Ok(recovered)
 }
 
-pub(crate) fn questions(db: &Connection) -> Result<Vec<EscalationRow>, Error> {
+/// Tasks that are not over, and cancelled ones.
+pub(crate) fn tasks(db: &Connection, now: Moment) -> Result<Vec<TaskRow>, Error> {
+    let sql = "SELECT * FROM task WHERE deadline > ?1 OR cancelled = 1 ORDER BY wall DESC LIMIT ?2";
+    rows(db, sql, (Col(now), TASKS_MAX), |columns| {
+        Ok(task::read(columns)?.row)
+    })
+}
+
+fn questions(db: &Connection) -> Result<Vec<EscalationRow>, Error> {
     rows(
         db,
         "SELECT * FROM escalation WHERE account IS NULL AND chosen IS NULL ORDER BY id",
@@ -184,14 +208,14 @@ pub(crate) fn questions(db: &Connection) -> Result<Vec<EscalationRow>, Error> {
     )
 }
 
-pub(crate) fn payloads(db: &Connection, key: KeyId) -> Result<BTreeSet<ActionId>, Error> {
+fn payloads(db: &Connection, key: KeyId) -> Result<BTreeSet<ActionId>, Error> {
     let sql = "SELECT action FROM payload WHERE key = ?1";
     Ok(rows(db, sql, [key.0], |columns| columns.col("action"))?
         .into_iter()
         .collect())
 }
 
-pub(crate) fn lost_payloads(db: &Connection, key: KeyId) -> Result<u64, Error> {
+fn lost_payloads(db: &Connection, key: KeyId) -> Result<u64, Error> {
     let sql = "SELECT count(*) AS n FROM payload WHERE key <> ?1";
     Ok(row(db, sql, [key.0], |columns| columns.col("n"))?.unwrap_or(0))
 }

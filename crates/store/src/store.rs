@@ -1,17 +1,15 @@
 //! Opening a data folder, and running its writer.
 //!
 //! ```text
-//! Store::open   folder, lock, database, work key; the end of the chain
-//!               verifies; open rows are placed on this boot's clock
-//!   → Recovered what the engines begin with
-//! Store::start  the writer's thread
-//!   → Running   the journal to write to, a reader, and the way to stop
+//! Store::open    folder, lock, database, work key; the end of the chain
+//!                verifies; open rows are placed on this boot's clock
+//!   → Recovered  what the engines begin with
+//! Store::on_ack  who hears acknowledgements; the writer begins
+//! Store::close   what waits is written, the folder is given up
 //! ```
-//!
-//! The lock is held until the writer has stopped.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rategov_audit::chain::Chain;
@@ -21,20 +19,22 @@ use rategov_audit::hash::LeafHash;
 use rategov_audit::leaf::UnixMs;
 use rategov_audit::report::Head;
 use rategov_audit::verify::{Expect, Start, Verifier};
+use rategov_core::record::Tables;
 use rategov_core::time::Span;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::apply::{Appender, insert_leaf};
 use crate::clock::{BootNo, Now, Rebase};
 use crate::db::{self, Col, row};
+use crate::entry::Source;
 use crate::error::Error;
 use crate::folder::{Folder, Lock};
 use crate::migrate::migrate;
-use crate::queue::{Journal, Queue};
+use crate::queue::{AckSink, Journal, Queue};
 use crate::reader::Reader;
 use crate::recover::{self, Boot, Log, Recovered};
 use crate::workkey::{WorkKey, fill_random};
-use crate::writer::{AckSink, Writer};
+use crate::writer::Writer;
 
 /// Longest boot id, in bytes.
 const BOOT_ID_BYTES_MAX: usize = 64;
@@ -50,6 +50,8 @@ pub struct Options {
     pub attempts_within: Span,
     /// Records at the log's end that are verified at the start, at least 1.
     pub verify_last: u64,
+    /// Most bytes of the database; beyond it entries fail as on a full disk.
+    pub database_bytes_max: Option<u64>,
 }
 
 impl Default for Options {
@@ -58,21 +60,30 @@ impl Default for Options {
             node: "main".to_owned(),
             attempts_within: Span::from_secs(24 * 3_600),
             verify_last: 1_024,
+            database_bytes_max: None,
         }
     }
 }
 
-/// An open data folder whose writer does not run yet.
-#[derive(Debug)]
+/// An open data folder and its running writer. Cheap to clone; the folder is
+/// given up when the last clone is gone, or by [`Store::close`].
+#[derive(Clone, Debug)]
 pub struct Store {
-    path: PathBuf,
-    lock: Lock,
-    db: Connection,
-    appender: Appender,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    queue: Arc<Queue>,
+    reader: Reader,
+    thread: Mutex<Option<JoinHandle<Result<(), Error>>>>,
+    attempts_within: Span,
+    lock: Mutex<Option<Lock>>,
 }
 
 impl Store {
-    /// Opens a data folder, or makes it.
+    /// Opens a data folder, or makes it, and starts its writer, which begins
+    /// with the first entry after [`Store::on_ack`].
     ///
     /// # Errors
     /// See [`Error`]. Nothing is left half made: the next try begins where this
@@ -86,6 +97,9 @@ impl Store {
         folder.touch_database()?;
         let mut db = db::open_writer(&folder.database())?;
         migrate(&mut db)?;
+        if let Some(bytes) = options.database_bytes_max {
+            db::limit(&db, bytes)?;
+        }
         let key = WorkKey::load_or_make(&folder)?;
         let origin = identity(&mut db, &folder, options, now)?;
         let (chain, head) = end_of_chain(&db, &origin, options.verify_last)?;
@@ -100,76 +114,74 @@ impl Store {
         recover::rebase_all(&tx, &rebase, options.attempts_within)?;
         tx.commit()?;
 
-        let mut recovered = Recovered {
-            accounts: Default::default(),
-            tasks: recover::tasks(&db, &rebase)?,
-            questions: recover::questions(&db)?,
-            payloads: recover::payloads(&db, key.id())?,
-            lost_payloads: recover::lost_payloads(&db, key.id())?,
-            boot,
-            log: Log { origin, head },
-        };
-        for account in recover::accounts(&db)? {
-            let tables = recover::account_tables(&db, &account, now.wall, options.attempts_within)?;
-            recovered.accounts.insert(account, tables);
-        }
+        let log = Log { origin, head };
+        let recovered = recover::all(&db, &rebase, options.attempts_within, key.id(), boot, log)?;
         let appender = Appender {
             chain,
             boot: boot_no,
             key,
             behind: false,
         };
+        let reader = Reader::open(path)?;
+        let queue = Arc::new(Queue::default());
+        let writing = Arc::clone(&queue);
+        let thread = std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || Writer::run(db, appender, writing))
+            .map_err(Error::file("can't start the writer of", path))?;
+        let inner = Inner {
+            queue,
+            reader,
+            thread: Mutex::new(Some(thread)),
+            attempts_within: options.attempts_within,
+            lock: Mutex::new(Some(lock)),
+        };
         Ok((
             Store {
-                path: path.to_owned(),
-                lock,
-                db,
-                appender,
+                inner: Arc::new(inner),
             },
             recovered,
         ))
     }
 
-    /// Starts the writer. Acknowledgements go to `sink`, on the writer's thread.
-    ///
-    /// # Errors
-    /// If the system gives no thread.
-    pub fn start(self, sink: AckSink) -> Result<Running, Error> {
-        let queue = Arc::new(Queue::default());
-        let writer = Writer::new(self.db, self.appender, Arc::clone(&queue), sink);
-        let thread = std::thread::Builder::new()
-            .name("journal".to_owned())
-            .spawn(move || writer.run())
-            .map_err(Error::file("can't start the writer of", &self.path))?;
-        Ok(Running {
-            journal: Journal::new(Arc::clone(&queue)),
-            reader: Reader::open(&self.path)?,
-            queue,
-            thread: Some(thread),
-            _lock: self.lock,
-        })
+    /// Says where acknowledgements go. Once, before the first entry.
+    pub fn on_ack(&self, sink: AckSink) {
+        self.inner.queue.listen(sink);
     }
-}
 
-/// A store whose writer runs.
-#[derive(Debug)]
-pub struct Running {
-    journal: Journal,
-    reader: Reader,
-    queue: Arc<Queue>,
-    thread: Option<JoinHandle<Result<(), Error>>>,
-    _lock: Lock,
-}
-
-impl Running {
     /// Where records enter.
     pub fn journal(&self) -> Journal {
-        self.journal.clone()
+        Journal::new(Arc::clone(&self.inner.queue))
     }
 
     /// What is stored.
     pub fn reader(&self) -> Reader {
-        self.reader.clone()
+        self.inner.reader.clone()
+    }
+
+    /// What an engine begins with that is rebuilt after a lost commit. Blocks
+    /// for as long as the disk takes.
+    ///
+    /// Of an account: all but its tasks; of the task book: the tasks.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn recover(&self, source: &Source, now: &Now) -> Result<Tables, Error> {
+        match source {
+            Source::Account(account) => {
+                self.inner
+                    .reader
+                    .account_tables(account, now.wall, self.inner.attempts_within)
+            }
+            Source::Tasks => {
+                let tasks = self.inner.reader.open_tasks(now.at)?;
+                Ok(Tables {
+                    tasks,
+                    ..Tables::default()
+                })
+            }
+            Source::Governor => Ok(Tables::default()),
+        }
     }
 
     /// Takes no more records, writes and acknowledges those that wait, and
@@ -178,24 +190,38 @@ impl Running {
     /// # Errors
     /// If the database could not be tidied up at the end. Every record that was
     /// acknowledged is safe all the same.
-    pub fn close(mut self) -> Result<(), Error> {
-        self.stop()
-    }
-
-    fn stop(&mut self) -> Result<(), Error> {
-        self.queue.close();
-        match self.thread.take().map(JoinHandle::join) {
-            None => Ok(()),
-            Some(Ok(result)) => result,
-            // The panic itself was reported where it happened.
-            Some(Err(_)) => Err(Error::Corrupt(
-                "state of the writer, which panicked".to_owned(),
-            )),
-        }
+    pub fn close(&self) -> Result<(), Error> {
+        self.inner.stop()
     }
 }
 
-impl Drop for Running {
+impl Inner {
+    fn stop(&self) -> Result<(), Error> {
+        self.queue.close();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let result = match thread {
+            None => return Ok(()),
+            // The last clone was dropped by whoever hears the acknowledgements:
+            // the writer is not waited for by itself, and ends right after.
+            Some(thread) if thread.thread().id() == std::thread::current().id() => return Ok(()),
+            Some(thread) => thread.join(),
+        };
+        drop(
+            self.lock
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        // A panic was reported where it happened.
+        result.unwrap_or_else(|_| Err(Error::Corrupt("state of the writer".to_owned())))
+    }
+}
+
+impl Drop for Inner {
     fn drop(&mut self) {
         // Who wants to know calls `close`.
         let _ = self.stop();

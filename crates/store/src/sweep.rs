@@ -1,7 +1,7 @@
 //! Removing what nobody needs any more from the tables beside the log.
 //!
 //! The log itself is not touched. What goes, after [`KEPT`]: finished actions
-//! with their sends and answers, decided questions, tasks whose deadline is
+//! with their sends and results, decided questions, tasks whose deadline is
 //! long past. A duplicate of a swept action is a new action, which is why the
 //! time is longer than any provider remembers a key.
 //!
@@ -26,7 +26,7 @@ pub(crate) fn sweep(db: &mut Connection, now: WallTime) -> Result<bool, Error> {
     let before = Col(WallTime::from_micros(now.as_micros().saturating_sub(kept)));
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let old = "SELECT id FROM action WHERE open = 0 AND wall < ?1 ORDER BY wall LIMIT ?2";
-    for table in ["attempt", "payload", "answer"] {
+    for table in ["attempt", "payload", "result"] {
         tx.execute(
             &format!("DELETE FROM {table} WHERE action IN ({old})"),
             (before, ROWS_MAX),

@@ -1,6 +1,6 @@
 //! The work key: what a restart can open without a person.
 //!
-//! Payloads and answers are sealed with XChaCha20-Poly1305 under a key that
+//! Payloads and results are sealed with XChaCha20-Poly1305 under a key that
 //! lies beside the database in a file of its own (mode 0600), so that a backup
 //! or a copy of the database alone gives away no body. Whoever can read the
 //! whole folder can read them; that is what "unattended restart" costs.
@@ -42,26 +42,26 @@ pub(crate) struct KeyId(pub(crate) [u8; 8]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sealed {
     Payload,
-    Answer,
+    Result,
 }
 
 impl Sealed {
     fn code(self) -> u8 {
         match self {
             Sealed::Payload => 1,
-            Sealed::Answer => 2,
+            Sealed::Result => 2,
         }
     }
 
     pub(crate) fn word(self) -> &'static str {
         match self {
             Sealed::Payload => "payload",
-            Sealed::Answer => "answer",
+            Sealed::Result => "result",
         }
     }
 }
 
-/// The key under which payloads and answers are sealed.
+/// The key under which payloads and results are sealed.
 pub(crate) struct WorkKey {
     cipher: XChaCha20Poly1305,
     id: KeyId,
@@ -244,7 +244,7 @@ mod tests {
         let id = key().id().0;
         assert!(
             key()
-                .open(Sealed::Answer, ACTION, &id, sealed.clone())
+                .open(Sealed::Result, ACTION, &id, sealed.clone())
                 .is_err()
         );
         assert!(

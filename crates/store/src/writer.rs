@@ -17,15 +17,15 @@
 //!
 //! If the transaction fails, nothing of it is there, the chain in memory goes
 //! back to where it was, and every entry of the batch is told. An engine that
-//! was told so begins anew with record 1; until then its later records are
-//! refused, because they tell of a state that never came to be.
+//! was told so is rebuilt and begins anew, in its next generation, with record
+//! 1; until then its later records are refused, because they tell of a state
+//! that never came to be.
 //!
 //! If only the marker fails for want of space, the entries that asked for
 //! power wait and the marker is tried again. If the sync itself fails, nobody
 //! can know what the disk holds (the system may have dropped the pages and
 //! report success the next time), so the journal stops until a restart.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +38,8 @@ use crate::apply::{Appender, Reject};
 use crate::entry::{Ack, CommitFailed, Entry, Source};
 use crate::error::Error;
 use crate::fail;
-use crate::queue::Queue;
+use crate::order::Order;
+use crate::queue::{AckSink, Queue};
 use crate::sweep::sweep;
 
 /// Most entries of one transaction.
@@ -47,10 +48,6 @@ pub const BATCH_ENTRIES_MAX: usize = 256;
 /// Most bytes of payloads in one transaction, unless one alone has more.
 const BATCH_BYTES_MAX: usize = 32 << 20;
 
-/// Engines whose place in their order is known. The number of accounts is
-/// bounded far below by whoever makes them.
-const SOURCES_MAX: usize = 100_000;
-
 /// How long a marker that found no space waits for the next try.
 const MARKER_RETRY: Duration = Duration::from_millis(100);
 
@@ -58,81 +55,83 @@ const MARKER_RETRY: Duration = Duration::from_millis(100);
 const SWEEP_EVERY: u32 = 4_096;
 const SWEEP_SOON: u32 = 64;
 
-/// Where acknowledgements go. Called on the writer's thread: it must not wait.
-pub type AckSink = Box<dyn Fn(Ack) + Send>;
-
 pub(crate) struct Writer {
-    pub(crate) db: Connection,
-    pub(crate) appender: Appender,
-    pub(crate) queue: Arc<Queue>,
-    pub(crate) sink: AckSink,
-    sources: BTreeMap<Source, Heard>,
+    db: Connection,
+    appender: Appender,
+    queue: Arc<Queue>,
+    sink: AckSink,
+    order: Order,
     /// Committed entries that asked for power and are not synced yet.
-    unsynced: Vec<(Source, RecordSeq)>,
+    unsynced: Vec<Place>,
     broken: bool,
     batches_until_sweep: u32,
 }
 
-/// What was heard of an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
-    UpTo(RecordSeq),
-    /// A record of it was lost.
-    Lost,
+/// Which record of which engine.
+struct Place {
+    source: Source,
+    generation: u32,
+    seq: RecordSeq,
+}
+
+impl From<Entry> for Place {
+    fn from(entry: Entry) -> Place {
+        Place {
+            source: entry.source,
+            generation: entry.generation,
+            seq: entry.record.seq,
+        }
+    }
 }
 
 impl Writer {
-    pub(crate) fn new(
-        db: Connection,
-        appender: Appender,
-        queue: Arc<Queue>,
-        sink: AckSink,
-    ) -> Writer {
-        Writer {
+    /// Waits until somebody listens, then writes until the queue is closed and empty.
+    pub(crate) fn run(db: Connection, appender: Appender, queue: Arc<Queue>) -> Result<(), Error> {
+        let _closing = CloseOnDrop(Arc::clone(&queue));
+        let sink = queue.wait_for_sink();
+        let mut writer = Writer {
             db,
             appender,
             queue,
             sink,
-            sources: BTreeMap::new(),
+            order: Order::default(),
             unsynced: Vec::new(),
             broken: false,
             batches_until_sweep: SWEEP_SOON,
-        }
+        };
+        writer.write_all();
+        // Leaves one file behind instead of three; the next start does not need it.
+        writer
+            .db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))?;
+        Ok(())
     }
 
-    /// Writes until the queue is closed and empty.
-    pub(crate) fn run(mut self) -> Result<(), Error> {
-        let _closing = CloseOnDrop(Arc::clone(&self.queue));
+    fn write_all(&mut self) {
         loop {
             let patience = (!self.unsynced.is_empty()).then_some(MARKER_RETRY);
             let taken = self
                 .queue
                 .take(BATCH_ENTRIES_MAX, BATCH_BYTES_MAX, patience);
+            let wall = taken.entries.last().map(|entry| entry.wall);
             if !taken.entries.is_empty() {
-                let wall = taken.entries.last().map(|entry| entry.wall);
                 self.write(taken.entries);
-                self.sync();
-                self.sweep(wall);
-            } else {
-                self.sync();
             }
+            self.sync();
             if taken.ended {
                 break;
             }
+            self.sweep(wall);
         }
-        for (source, seq) in std::mem::take(&mut self.unsynced) {
-            self.ack(source, seq, Err(CommitFailed::DiskFull));
+        for place in std::mem::take(&mut self.unsynced) {
+            self.ack(place, Err(CommitFailed::DiskFull));
         }
-        // Leaves one file behind instead of three; the next start does not need it.
-        self.db
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))?;
-        Ok(())
     }
 
     fn write(&mut self, entries: Vec<Entry>) {
         if self.broken {
             for entry in entries {
-                self.ack(entry.source, entry.record.seq, Err(CommitFailed::Broken));
+                self.ack(entry.into(), Err(CommitFailed::Broken));
             }
             return;
         }
@@ -142,19 +141,19 @@ impl Writer {
             Err(error) => {
                 (self.appender.chain, self.appender.behind) = before;
                 let failed = failure(&error);
+                entries
+                    .iter()
+                    .for_each(|entry| self.order.note(entry, false));
                 entries.iter().map(|_| Err(failed.clone())).collect()
             }
         };
         fail::point(fail::AFTER_COMMIT_BEFORE_SYNC);
         for (entry, outcome) in entries.into_iter().zip(outcomes) {
-            let seq = entry.record.seq;
-            if outcome.is_err() {
-                self.sources.insert(entry.source.clone(), Heard::Lost);
-            } else if entry.record.durability == Durability::Power {
-                self.unsynced.push((entry.source, seq));
-                continue;
+            if outcome.is_ok() && entry.record.durability == Durability::Power {
+                self.unsynced.push(entry.into());
+            } else {
+                self.ack(entry.into(), outcome);
             }
-            self.ack(entry.source, seq, outcome);
         }
     }
 
@@ -165,7 +164,7 @@ impl Writer {
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut outcomes = Vec::with_capacity(entries.len());
         for entry in entries {
-            let outcome = match in_order(&self.sources, entry) {
+            let outcome = match self.order.check(entry) {
                 Ok(()) => match self.appender.apply(&tx, entry) {
                     Ok(()) => Ok(()),
                     Err(Reject::Refused(why)) => Err(CommitFailed::Refused(why)),
@@ -173,16 +172,35 @@ impl Writer {
                 },
                 Err(failed) => Err(failed),
             };
-            let heard = match outcome {
-                Ok(()) => Heard::UpTo(entry.record.seq),
-                Err(_) => Heard::Lost,
-            };
-            self.sources.insert(entry.source.clone(), heard);
+            self.order.note(entry, outcome.is_ok());
             outcomes.push(outcome);
         }
         fail::point(fail::BEFORE_COMMIT);
         tx.commit()?;
         Ok(outcomes)
+    }
+
+    /// Hardens what is committed, if anybody waits for that.
+    fn sync(&mut self) {
+        if self.unsynced.is_empty() || self.broken {
+            return;
+        }
+        let result = match marker(&mut self.db) {
+            Ok(()) => {
+                fail::point(fail::AFTER_SYNC_BEFORE_ACK);
+                Ok(())
+            }
+            Err(error) if failure(&error) == CommitFailed::DiskFull => return,
+            Err(_) => {
+                self.broken = true;
+                self.queue.close();
+                Err(CommitFailed::Broken)
+            }
+        };
+        for place in std::mem::take(&mut self.unsynced) {
+            self.ack(place, result.clone());
+        }
+        fail::point(fail::AFTER_ACK);
     }
 
     /// Now and then, away from anybody who waits, removes what is old.
@@ -198,33 +216,15 @@ impl Writer {
         }
     }
 
-    /// Hardens what is committed, if anybody waits for that.
-    fn sync(&mut self) {
-        if self.unsynced.is_empty() || self.broken {
-            return;
-        }
-        match marker(&mut self.db) {
-            Ok(()) => {
-                fail::point(fail::AFTER_SYNC_BEFORE_ACK);
-                for (source, seq) in std::mem::take(&mut self.unsynced) {
-                    self.ack(source, seq, Ok(()));
-                }
-                fail::point(fail::AFTER_ACK);
-            }
-            Err(error) if matches!(failure(&error), CommitFailed::DiskFull) => {}
-            Err(_) => {
-                self.broken = true;
-                self.queue.close();
-                for (source, seq) in std::mem::take(&mut self.unsynced) {
-                    self.ack(source, seq, Err(CommitFailed::Broken));
-                }
-            }
-        }
-    }
-
-    fn ack(&self, source: Source, seq: RecordSeq, result: Result<(), CommitFailed>) {
+    fn ack(&self, place: Place, result: Result<(), CommitFailed>) {
+        let Place {
+            source,
+            generation,
+            seq,
+        } = place;
         (self.sink)(Ack {
             source,
+            generation,
             seq,
             result,
         });
@@ -237,21 +237,6 @@ struct CloseOnDrop(Arc<Queue>);
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close();
-    }
-}
-
-/// Whether an entry is the one that its engine's order puts next.
-fn in_order(sources: &BTreeMap<Source, Heard>, entry: &Entry) -> Result<(), CommitFailed> {
-    let seq = entry.record.seq;
-    let refused = |why: String| Err(CommitFailed::Refused(why));
-    match sources.get(&entry.source) {
-        None if sources.len() >= SOURCES_MAX => refused("there are too many engines".to_owned()),
-        // The engine begins, or begins anew after it was rebuilt.
-        _ if seq == RecordSeq(1) => Ok(()),
-        Some(Heard::Lost) => Err(CommitFailed::EarlierFailed),
-        Some(Heard::UpTo(last)) if seq.0 == last.0 + 1 => Ok(()),
-        Some(Heard::UpTo(last)) => refused(format!("record {} follows {}", seq.0, last.0)),
-        None => refused(format!("record {} is the first of its engine", seq.0)),
     }
 }
 

@@ -99,6 +99,7 @@ mirror_enum! { Event as EventForm {
         cause: Cause,
         action: ActionId,
         scopes: Vec<Scope>,
+        waited: Span,
         attempt: u16,
         key_safe_until: Option<Moment>,
     },

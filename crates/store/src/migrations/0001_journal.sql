@@ -172,11 +172,11 @@ CREATE TABLE payload (
     wall   INTEGER NOT NULL
 ) STRICT;
 
-CREATE TABLE answer (
+CREATE TABLE result (
     action BLOB    PRIMARY KEY,
     key    BLOB    NOT NULL,
     status INTEGER NOT NULL,
     sealed BLOB    NOT NULL,
     wall   INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX answer_wall ON answer (wall);
+CREATE INDEX result_wall ON result (wall);
