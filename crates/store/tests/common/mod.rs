@@ -108,7 +108,13 @@ impl World {
         self.entry_of(source, 1, at_s, event)
     }
 
-    pub(crate) fn entry_of(&mut self, source: &Source, generation: u32, at_s: u64, event: Event) -> Entry {
+    pub(crate) fn entry_of(
+        &mut self,
+        source: &Source,
+        generation: u32,
+        at_s: u64,
+        event: Event,
+    ) -> Entry {
         let next = self.next.entry((source.clone(), generation)).or_insert(0);
         *next += 1;
         entry(source, generation, *next, at_s, event)
@@ -125,7 +131,12 @@ impl World {
     }
 
     /// Writes one event and waits for what becomes of it.
-    pub(crate) fn write(&mut self, source: &Source, at_s: u64, event: Event) -> Result<(), CommitFailed> {
+    pub(crate) fn write(
+        &mut self,
+        source: &Source,
+        at_s: u64,
+        event: Event,
+    ) -> Result<(), CommitFailed> {
         let entry = self.entry(source, at_s, event);
         self.write_entry(entry)
     }
@@ -136,7 +147,11 @@ impl World {
     }
 
     /// Writes events of one engine that must all be taken.
-    pub(crate) fn write_all(&mut self, source: &Source, events: impl IntoIterator<Item = (u64, Event)>) {
+    pub(crate) fn write_all(
+        &mut self,
+        source: &Source,
+        events: impl IntoIterator<Item = (u64, Event)>,
+    ) {
         for (at_s, event) in events {
             let word = event.word();
             self.write(source, at_s, event)
@@ -210,7 +225,11 @@ pub(crate) fn sent(n: u128, attempt: u16) -> Event {
         },
         scopes: vec![scope("account:ops"), scope("endpoint:POST /records")],
         cost: Cost::ONE,
-        waited: Span::ZERO,
+        waited: if attempt == 1 {
+            Span::ZERO
+        } else {
+            Span::from_secs(30)
+        },
         key_safe_until: Some(moment(86_400)),
     }
 }
