@@ -87,9 +87,9 @@ impl Schedule {
     /// The caller keeps the bounds: see [`Schedule::evict`].
     pub fn insert(&mut self, now: Moment, waiter: Waiter) {
         self.remove(waiter.ask);
-        let priority = waiter.priority;
+        let (priority, units) = (waiter.priority, waiter.units());
         if self.seat(waiter, now) && self.ranks[priority as usize].ready() == 1 {
-            self.floors.begin(priority);
+            self.floors.begin(priority, units);
         }
     }
 
@@ -276,7 +276,7 @@ impl Schedule {
             let rank = &mut self.ranks[waiter.priority as usize];
             rank.wake(&waiter.agent, waiter.lane, waiter.seat());
             if rank.ready() == 1 {
-                self.floors.begin(waiter.priority);
+                self.floors.begin(waiter.priority, waiter.units());
             }
         }
     }
