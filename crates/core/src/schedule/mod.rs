@@ -2,10 +2,10 @@
 //!
 //! Three layers, each in its own file:
 //!
-//! 1. [`floors`]: the better rank first, save a floor for the others;
-//! 2. [`fair`]: inside a rank agents share by weight, whatever number of calls
+//! 1. `floors`: the better rank first, save a floor for the others;
+//! 2. `fair`: inside a rank agents share by weight, whatever number of calls
 //!    each has queued;
-//! 3. [`queue`]: an agent's own calls in order of arrival.
+//! 3. `queue`: an agent's own calls in order of arrival.
 //!
 //! Beside them [`Spacing`], one for each scope, keeps lower ranks even while
 //! somebody better was about. It is not part of the order: it is a reason for
@@ -23,8 +23,8 @@
 //!
 //! # Cost
 //! With n calls waiting in l lanes (the caller bounds both): insert, remove and
-//! take O(log n), pick O(l), position O(agents). A call in a thousand agents'
-//! queue costs the same as one in one agent's.
+//! take O(log n), pick O(l), position O(agents). What is kept is bounded by the
+//! calls that wait and by 4,096 agents that have just had a turn.
 
 mod fair;
 mod floors;
