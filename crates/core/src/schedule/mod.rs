@@ -110,6 +110,12 @@ impl Schedule {
     /// asked twice, it answers the same. `way` must answer the same for the same
     /// lane and rank during one call; it is asked only where the answer matters,
     /// at most twice for each lane and rank in which a call could go.
+    ///
+    /// A caller that finds out by trying may call a lane open and, when the call
+    /// that is named can't go, pick again with that lane blocked. It should know
+    /// better of lanes with a scope of their own: a rank that waits in one earns
+    /// its floor from every grant elsewhere while its lane is called open, and
+    /// would then take more than its floor of that scope.
     pub fn pick(&mut self, now: Moment, way: impl Fn(Lane, Priority) -> Way) -> Option<Pick> {
         self.wake(now);
         let (priority, chosen) = self.owed(&way).or_else(|| self.best(&way))?;
