@@ -171,7 +171,6 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
     fn the_next_call_is_the_one_that_the_rules_name(
         steps in prop::collection::vec(step(), 1..80),
