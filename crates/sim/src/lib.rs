@@ -1,1 +1,2 @@
-//! Placeholder opening, replaced with the crate's promise.
+//! The simulated world of Rate Governor.
+pub mod provider;

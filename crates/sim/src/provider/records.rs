@@ -1,0 +1,372 @@
+//! The record store: what writes leave behind, and what a look-up can find.
+//!
+//! | call | effect |
+//! |---|---|
+//! | `POST /records` `{"external_ref": …, …}` | creates a record, 201 |
+//! | `GET /records?key=…` `?external_ref=…` `?limit=&after=` | `{"items": […], "next": …}` |
+//! | `GET /records/{id}` | the record, or 404 |
+//! | `DELETE /records/{id}` | deletes it, 204; absent, 404 |
+//! | `POST /invites` | sends an invitation, 201; takes no key and can't be looked up |
+//! | `POST /counters/{name}` | adds one, 200; takes no key |
+//! | `GET /counters/{name}` | reads it |
+//!
+//! A record exists from the moment at which its call is carried out and is
+//! visible to look-ups a configured lag later, as with a replica. Worked
+//! example: lag 1 s, service 0.3 s; created by a call at 10.0 s, it exists at
+//! 10.3 s, a look-up at 11.2 s finds nothing, one at 11.3 s finds it.
+
+use std::collections::BTreeMap;
+
+use rategov_core::time::{Moment, Span};
+use serde_json::{Map, Value, json};
+
+use super::ledger::EffectKind;
+use super::message::{Reply, Request};
+
+/// Most records, invitations or counters that are kept.
+pub const RECORDS_MAX: usize = 100_000;
+/// Largest page of a list, and the default.
+const PAGE_MAX: usize = 100;
+
+/// A call as the store sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// When it arrives, which is when a look-up looks.
+    pub now: Moment,
+    /// When it is carried out.
+    pub done_at: Moment,
+    /// How much later a record can be seen.
+    pub lag: Span,
+    /// Its idempotency key, if keys are honoured.
+    pub key: Option<&'a str>,
+    /// The request.
+    pub request: &'a Request,
+}
+
+/// An answer, and what it changed: kind and name.
+pub type Result = (Reply, Option<(EffectKind, String)>);
+
+#[derive(Clone, Debug)]
+struct Record {
+    made_at: Moment,
+    gone_at: Option<Moment>,
+    key: Option<String>,
+    json: Value,
+}
+
+/// Records, invitations and counters of a provider.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    /// By number, which is the order of creation.
+    records: BTreeMap<u64, Record>,
+    next: u64,
+    invites: u64,
+    counters: BTreeMap<String, Vec<Moment>>,
+}
+
+impl Records {
+    /// Records that exist at `now`, deleted ones apart.
+    pub fn count(&self, now: Moment) -> usize {
+        let exists = |r: &&Record| r.made_at <= now && r.gone_at.is_none_or(|at| now < at);
+        self.records.values().filter(exists).count()
+    }
+
+    /// Invitations that were sent.
+    pub fn invites(&self) -> u64 {
+        self.invites
+    }
+
+    /// `POST /records`.
+    pub fn create(&mut self, work: &Work<'_>) -> Result {
+        if self.records.len() >= RECORDS_MAX {
+            return (full(), None);
+        }
+        self.next += 1;
+        let id = name_of(self.next);
+        let mut json = match work.request.json() {
+            Value::Object(map) => map.clone(),
+            Value::Null => Map::new(),
+            other => Map::from_iter([("value".to_owned(), other.clone())]),
+        };
+        json.insert("id".to_owned(), id.clone().into());
+        json.insert("object".to_owned(), "record".into());
+        json.insert("idempotency_key".to_owned(), work.key.into());
+        let json = Value::Object(json);
+        let mut reply = Reply::json(201, &json);
+        reply.fields.push("location", format!("/records/{id}"));
+        let key = work.key.map(str::to_owned);
+        let record = Record {
+            made_at: work.done_at,
+            gone_at: None,
+            key,
+            json,
+        };
+        self.records.insert(self.next, record);
+        (reply, Some((EffectKind::Created, id)))
+    }
+
+    /// `GET /records`.
+    pub fn list(&self, work: &Work<'_>) -> Result {
+        let head = &work.request.head;
+        let (key, external) = (head.query("key"), head.query("external_ref"));
+        let limit = head
+            .query("limit")
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(PAGE_MAX);
+        let limit: usize = limit.clamp(1, PAGE_MAX);
+        let after = head
+            .query("after")
+            .and_then(|id| number_of(&id))
+            .unwrap_or(0);
+        let wanted = |r: &Record| {
+            seen(r, work)
+                && key.as_ref().is_none_or(|k| r.key.as_ref() == Some(k))
+                && external
+                    .as_ref()
+                    .is_none_or(|e| r.json["external_ref"] == e.as_str())
+        };
+        let mut found = self.records.range(after + 1..).filter(|(_, r)| wanted(r));
+        let items: Vec<&Value> = found.by_ref().take(limit).map(|(_, r)| &r.json).collect();
+        let next = found
+            .next()
+            .and(items.last())
+            .map(|last| last["id"].clone());
+        (
+            Reply::json(200, &json!({ "items": items, "next": next })),
+            None,
+        )
+    }
+
+    /// `GET /records/{id}`.
+    pub fn get(&self, work: &Work<'_>, id: &str) -> Result {
+        match number_of(id)
+            .and_then(|n| self.records.get(&n))
+            .filter(|r| seen(r, work))
+        {
+            Some(record) => (Reply::json(200, &record.json), None),
+            None => (missing(id), None),
+        }
+    }
+
+    /// `DELETE /records/{id}`. The store itself has no lag: what was created is deleted.
+    pub fn delete(&mut self, work: &Work<'_>, id: &str) -> Result {
+        let record = number_of(id).and_then(|n| self.records.get_mut(&n));
+        match record.filter(|r| r.made_at <= work.now && r.gone_at.is_none()) {
+            Some(record) => {
+                record.gone_at = Some(work.done_at);
+                (
+                    Reply::empty(204),
+                    Some((EffectKind::Deleted, id.to_owned())),
+                )
+            }
+            None => (missing(id), None),
+        }
+    }
+
+    /// `POST /invites`.
+    pub fn invite(&mut self) -> Result {
+        self.invites += 1;
+        let id = format!("inv_{}", self.invites);
+        let reply = Reply::json(201, &json!({ "id": id, "object": "invite", "sent": true }));
+        (reply, Some((EffectKind::Invited, id)))
+    }
+
+    /// `POST /counters/{name}`.
+    pub fn count_up(&mut self, work: &Work<'_>, name: &str) -> Result {
+        let counted: usize = self.counters.values().map(Vec::len).sum();
+        if counted >= RECORDS_MAX {
+            return (full(), None);
+        }
+        let times = self.counters.entry(name.to_owned()).or_default();
+        times.push(work.done_at);
+        let reply = counter_json(name, times.len());
+        (reply, Some((EffectKind::Counted, name.to_owned())))
+    }
+
+    /// `GET /counters/{name}`.
+    pub fn counter(&self, work: &Work<'_>, name: &str) -> Result {
+        let visible = |at: &&Moment| **at + work.lag <= work.now;
+        let times = self
+            .counters
+            .get(name)
+            .map(|t| t.iter().filter(visible).count());
+        (counter_json(name, times.unwrap_or(0)), None)
+    }
+}
+
+/// Whether a look-up that arrives now sees the record.
+fn seen(record: &Record, work: &Work<'_>) -> bool {
+    let since = |at: Moment| at + work.lag <= work.now;
+    since(record.made_at) && !record.gone_at.is_some_and(since)
+}
+
+fn counter_json(name: &str, value: usize) -> Reply {
+    Reply::json(
+        200,
+        &json!({ "name": name, "object": "counter", "value": value }),
+    )
+}
+
+fn missing(id: &str) -> Reply {
+    let message = format!("no record {id:?}");
+    Reply::json(
+        404,
+        &json!({"error": {"code": "not_found", "message": message}}),
+    )
+}
+
+fn full() -> Reply {
+    let message = format!("the store holds {RECORDS_MAX} entries and takes no more");
+    Reply::json(
+        507,
+        &json!({"error": {"code": "store_full", "message": message}}),
+    )
+}
+
+fn name_of(number: u64) -> String {
+    format!("rec_{number}")
+}
+
+fn number_of(id: &str) -> Option<u64> {
+    id.strip_prefix("rec_")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAG: Span = Span::from_secs(1);
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_micros(ms * 1_000)
+    }
+
+    fn work<'a>(ms: u64, key: Option<&'a str>, request: &'a Request) -> Work<'a> {
+        let done_at = at(ms) + Span::from_millis(300);
+        Work {
+            now: at(ms),
+            done_at,
+            lag: LAG,
+            key,
+            request,
+        }
+    }
+
+    fn body(reply: &Reply) -> Value {
+        serde_json::from_slice(&reply.body.bytes()).expect("it is JSON")
+    }
+
+    fn ids(records: &Records, ms: u64, target: &str) -> Vec<String> {
+        let request = Request::of("GET", target, &[], "");
+        let page = body(&records.list(&work(ms, None, &request)).0);
+        let items = page["items"].as_array().expect("a list").iter();
+        items
+            .map(|i| i["id"].as_str().expect("an id").to_owned())
+            .collect()
+    }
+
+    fn create(records: &mut Records, ms: u64, key: &str, reference: &str) -> Result {
+        let json = json!({ "external_ref": reference }).to_string();
+        let request = Request::of("POST", "/records", &[], &json);
+        records.create(&work(ms, Some(key), &request))
+    }
+
+    #[test]
+    fn a_record_is_found_by_key_by_reference_and_by_id_once_the_lag_is_over() {
+        let mut records = Records::default();
+        let (reply, effect) = create(&mut records, 10_000, "k 1", "order-7");
+        assert_eq!(
+            (reply.status, body(&reply)["id"].as_str()),
+            (201, Some("rec_1"))
+        );
+        assert_eq!(effect, Some((EffectKind::Created, "rec_1".to_owned())));
+        for target in [
+            "/records?key=k%201",
+            "/records?external_ref=order-7",
+            "/records",
+        ] {
+            assert!(ids(&records, 11_299, target).is_empty(), "{target}");
+            assert_eq!(ids(&records, 11_300, target), ["rec_1"], "{target}");
+        }
+        assert!(ids(&records, 20_000, "/records?key=k2").is_empty());
+        let request = Request::of("GET", "/records/rec_1", &[], "");
+        assert_eq!(
+            records.get(&work(11_299, None, &request), "rec_1").0.status,
+            404
+        );
+        assert_eq!(
+            records.get(&work(11_300, None, &request), "rec_1").0.status,
+            200
+        );
+    }
+
+    #[test]
+    fn a_deleted_record_disappears_and_a_second_delete_finds_nothing() {
+        let mut records = Records::default();
+        create(&mut records, 0, "k", "r");
+        let request = Request::of("DELETE", "/records/rec_1", &[], "");
+        assert_eq!(
+            records
+                .delete(&work(2_000, None, &request), "rec_1")
+                .0
+                .status,
+            204
+        );
+        assert_eq!(
+            records
+                .delete(&work(2_100, None, &request), "rec_1")
+                .0
+                .status,
+            404
+        );
+        assert_eq!(
+            ids(&records, 3_000, "/records"),
+            ["rec_1"],
+            "the replica lags"
+        );
+        assert!(ids(&records, 3_300, "/records").is_empty());
+        assert_eq!(records.count(at(2_299)), 1);
+        assert_eq!(records.count(at(2_300)), 0);
+    }
+
+    #[test]
+    fn a_list_comes_in_pages() {
+        let mut records = Records::default();
+        for n in 0..3 {
+            create(&mut records, n, "k", "r");
+        }
+        assert_eq!(ids(&records, 9_000, "/records?limit=2"), ["rec_1", "rec_2"]);
+        assert_eq!(
+            ids(&records, 9_000, "/records?limit=2&after=rec_2"),
+            ["rec_3"]
+        );
+    }
+
+    #[test]
+    fn invitations_and_counters_act_each_time_they_are_asked() {
+        let mut records = Records::default();
+        assert_eq!(records.invite().0.status, 201);
+        assert_eq!(
+            records.invite().1,
+            Some((EffectKind::Invited, "inv_2".to_owned()))
+        );
+        let request = Request::of("POST", "/counters/c", &[], "");
+        records.count_up(&work(0, None, &request), "c");
+        let (reply, _) = records.count_up(&work(1, None, &request), "c");
+        assert_eq!(body(&reply)["value"], 2);
+        assert_eq!(
+            body(&records.counter(&work(1_300, None, &request), "c").0)["value"],
+            1
+        );
+    }
+
+    #[test]
+    fn a_full_store_refuses_by_name() {
+        let mut records = Records::default();
+        for n in 0..RECORDS_MAX as u64 {
+            create(&mut records, n, "k", "r");
+        }
+        let (reply, effect) = create(&mut records, 0, "k", "r");
+        assert_eq!((reply.status, effect), (507, None));
+    }
+}
