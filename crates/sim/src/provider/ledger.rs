@@ -282,6 +282,20 @@ impl Ledger {
         self.effects.iter()
     }
 
+    /// Listed effects that have happened by `now`.
+    pub fn effects_at(&self, now: Moment) -> usize {
+        self.effects.iter().filter(|e| e.at <= now).count()
+    }
+
+    /// When the next listed effect after `now` happens.
+    pub fn next_effect_after(&self, now: Moment) -> Option<Moment> {
+        self.effects
+            .iter()
+            .map(|e| e.at)
+            .filter(|at| *at > now)
+            .min()
+    }
+
     /// Effects under one idempotency key.
     pub fn effects_of_key(&self, key: &str) -> u64 {
         self.effects_by_key.get(key).copied().unwrap_or(0)
