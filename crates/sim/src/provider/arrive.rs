@@ -291,10 +291,9 @@ impl Provider {
 
 /// Whether the call is carried out: the fault says so first, then the answer.
 fn effect_of(conduct: &Conduct) -> Effect {
+    let answer = conduct.answer.as_ref().map(|a| a.effect);
     let fault = conduct.fault.as_ref().and_then(Fault::effect);
-    fault
-        .or(conduct.answer.as_ref().map(|a| a.effect))
-        .unwrap_or(Effect::Applied)
+    fault.or(answer).unwrap_or(Effect::Applied)
 }
 
 fn verdict(conduct: Option<&Conduct>) -> Verdict {

@@ -81,6 +81,14 @@ pub struct Config {
     pub ledger_capacity: usize,
 }
 
+impl Config {
+    /// Puts a credential into an account. Only the credential's label is kept.
+    pub fn know(&mut self, credential: &str, account: &str) {
+        self.accounts
+            .insert(ledger::label_of(credential), account.to_owned());
+    }
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {

@@ -89,13 +89,29 @@ struct Entry {
 type Place = (String, String);
 
 /// The keys of all accounts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Keys {
+    capacity: usize,
     entries: BTreeMap<Place, Entry>,
     order: VecDeque<(Place, Moment)>,
 }
 
+impl Default for Keys {
+    fn default() -> Keys {
+        Keys::new(KEYS_MAX)
+    }
+}
+
 impl Keys {
+    /// No keys, and room for `capacity`.
+    pub fn new(capacity: usize) -> Keys {
+        Keys {
+            capacity,
+            entries: BTreeMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+
     /// What is known of `key` in `account` at `now`.
     pub fn known(&self, now: Moment, rules: &KeyRules, place: &Place, request: &Request) -> Known {
         if rules.honour == Honour::Ignored {
@@ -134,7 +150,7 @@ impl Keys {
         };
         self.order.push_back((place.clone(), now));
         self.entries.insert(place, entry);
-        while self.order.len() > KEYS_MAX {
+        while self.order.len() > self.capacity {
             let Some((oldest, at)) = self.order.pop_front() else {
                 return;
             };
@@ -241,9 +257,9 @@ mod tests {
 
     #[test]
     fn the_oldest_key_is_forgotten_at_the_bound() {
-        let mut keys = Keys::default();
+        let mut keys = Keys::new(3);
         let call = Request::of("POST", "/records", &[], "");
-        for n in 0..=KEYS_MAX {
+        for n in 0..=3 {
             let place = ("main".to_owned(), format!("k{n}"));
             keys.remember((at(0), at(0)), place, &call, Reply::empty(201));
         }
@@ -253,6 +269,6 @@ mod tests {
         };
         assert_eq!(known(0), Known::New);
         assert!(matches!(known(1), Known::Stored(_)));
-        assert_eq!(keys.entries.len(), KEYS_MAX);
+        assert_eq!(keys.entries.len(), 3);
     }
 }

@@ -290,7 +290,11 @@ fn in_pieces(body: Body) -> Vec<Piece> {
 /// The same body, its last piece `lasts` after its first.
 fn stretched(mut reply: Reply, lasts: Span) -> Reply {
     let mut pieces = in_pieces(reply.body);
-    let gaps = pieces.len().saturating_sub(1) as u64;
+    if let [only] = pieces.as_slice() {
+        // One piece alone has no first and last.
+        pieces = in_pieces(Body::Whole(only.bytes.clone()));
+    }
+    let gaps = pieces.len().saturating_sub(1).max(1) as u64;
     for (n, piece) in pieces.iter_mut().enumerate() {
         piece.after = if n == 0 {
             Span::ZERO

@@ -55,8 +55,9 @@ struct Record {
 }
 
 /// Records, invitations and counters of a provider.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Records {
+    capacity: usize,
     /// By number, which is the order of creation.
     records: BTreeMap<u64, Record>,
     next: u64,
@@ -64,7 +65,25 @@ pub struct Records {
     counters: BTreeMap<String, Vec<Moment>>,
 }
 
+impl Default for Records {
+    fn default() -> Records {
+        Records::new(RECORDS_MAX)
+    }
+}
+
 impl Records {
+    /// An empty store for at most `capacity` records and as many counted ups.
+    pub fn new(capacity: usize) -> Records {
+        let (records, counters) = (BTreeMap::new(), BTreeMap::new());
+        Records {
+            capacity,
+            records,
+            next: 0,
+            invites: 0,
+            counters,
+        }
+    }
+
     /// Records that exist at `now`, deleted ones apart.
     pub fn count(&self, now: Moment) -> usize {
         let exists = |r: &&Record| r.made_at <= now && r.gone_at.is_none_or(|at| now < at);
@@ -78,8 +97,8 @@ impl Records {
 
     /// `POST /records`.
     pub fn create(&mut self, work: &Work<'_>) -> Result {
-        if self.records.len() >= RECORDS_MAX {
-            return (full(), None);
+        if self.records.len() >= self.capacity {
+            return (self.full(), None);
         }
         self.next += 1;
         let id = name_of(self.next);
@@ -127,10 +146,8 @@ impl Records {
         };
         let mut found = self.records.range(after + 1..).filter(|(_, r)| wanted(r));
         let items: Vec<&Value> = found.by_ref().take(limit).map(|(_, r)| &r.json).collect();
-        let next = found
-            .next()
-            .and(items.last())
-            .map(|last| last["id"].clone());
+        let last = items.last().map(|last| last["id"].clone());
+        let next = found.next().and(last);
         (
             Reply::json(200, &json!({ "items": items, "next": next })),
             None,
@@ -174,8 +191,8 @@ impl Records {
     /// `POST /counters/{name}`.
     pub fn count_up(&mut self, work: &Work<'_>, name: &str) -> Result {
         let counted: usize = self.counters.values().map(Vec::len).sum();
-        if counted >= RECORDS_MAX {
-            return (full(), None);
+        if counted >= self.capacity {
+            return (self.full(), None);
         }
         let times = self.counters.entry(name.to_owned()).or_default();
         times.push(work.done_at);
@@ -191,6 +208,17 @@ impl Records {
             .get(name)
             .map(|t| t.iter().filter(visible).count());
         (counter_json(name, times.unwrap_or(0)), None)
+    }
+
+    fn full(&self) -> Reply {
+        let message = format!(
+            "the store holds {} entries and takes no more",
+            self.capacity
+        );
+        Reply::json(
+            507,
+            &json!({"error": {"code": "store_full", "message": message}}),
+        )
     }
 }
 
@@ -212,14 +240,6 @@ fn missing(id: &str) -> Reply {
     Reply::json(
         404,
         &json!({"error": {"code": "not_found", "message": message}}),
-    )
-}
-
-fn full() -> Reply {
-    let message = format!("the store holds {RECORDS_MAX} entries and takes no more");
-    Reply::json(
-        507,
-        &json!({"error": {"code": "store_full", "message": message}}),
     )
 }
 
@@ -362,8 +382,8 @@ mod tests {
 
     #[test]
     fn a_full_store_refuses_by_name() {
-        let mut records = Records::default();
-        for n in 0..RECORDS_MAX as u64 {
+        let mut records = Records::new(3);
+        for n in 0..3 {
             create(&mut records, n, "k", "r");
         }
         let (reply, effect) = create(&mut records, 0, "k", "r");

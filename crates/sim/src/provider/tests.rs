@@ -99,6 +99,30 @@ fn an_honoured_key_makes_one_effect_of_two_sends_whatever_was_lost() {
 }
 
 #[test]
+fn the_fault_says_whether_the_call_is_carried_out_whatever_its_answer_would_be() {
+    let (fault, ending) = (
+        |effect, ending| Fault::NoAnswer { effect, ending },
+        Ending::Fin,
+    );
+    let lost = |status, effect| Conduct {
+        fault: Some(fault(effect, ending)),
+        ..Conduct::status(status)
+    };
+    check(
+        KeyRules::default(),
+        lost(500, Effect::Applied),
+        &[0, 500],
+        1,
+    );
+    check(
+        KeyRules::default(),
+        lost(201, Effect::Skipped),
+        &[0, 201],
+        1,
+    );
+}
+
+#[test]
 fn a_stored_500_comes_back_and_an_unstored_one_acts_again() {
     let hidden = Conduct::status(500).effect(Effect::Applied);
     check(KeyRules::default(), hidden.clone(), &[500, 500], 1);

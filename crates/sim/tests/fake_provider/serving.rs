@@ -83,7 +83,7 @@ async fn an_echo_says_what_arrived_in_its_order() {
 async fn a_body_arrives_whole_in_either_framing_whatever_its_size() {
     let running = start(Config::default()).await;
     let mut caller = Caller::connect(&running).await;
-    let body: Vec<u8> = (0..20 << 20).map(|n: u32| (n % 251) as u8).collect();
+    let body: Vec<u8> = (0..3 << 20).map(|n: u32| (n % 251) as u8).collect();
     caller
         .write(format!(
             "POST /echo HTTP/1.1\r\ncontent-length: {}\r\n\r\n",
@@ -242,7 +242,8 @@ async fn a_caller_that_leaves_frees_its_seat() {
     assert_eq!(ledger(&running)["arrivals"][0]["ended"], "caller_gone");
 }
 
-#[tokio::test]
+// Two threads, so that the caller can be faster than the provider's last line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_ledger_is_complete_when_the_answer_has_been_read() {
     let quotas = vec!["concurrent:1".parse().expect("a quota")];
     let running = start(Config {
@@ -250,7 +251,7 @@ async fn the_ledger_is_complete_when_the_answer_has_been_read() {
         ..Config::default()
     })
     .await;
-    for n in 0..200 {
+    for n in 0..1_000 {
         // A new connection each time: only the seat orders the calls.
         let mut caller = Caller::connect(&running).await;
         assert_eq!(

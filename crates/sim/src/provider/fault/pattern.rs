@@ -13,7 +13,8 @@ pub struct Pattern {
 impl Pattern {
     /// Reads `METHOD PATH`, or a path alone for any method.
     pub fn parse(text: &str) -> Pattern {
-        let (method, path) = text.trim().split_once(' ').unwrap_or(("*", text.trim()));
+        let text = text.trim();
+        let (method, path) = text.split_once(' ').unwrap_or(("*", text));
         Pattern {
             method: method.to_owned(),
             path: path.trim().to_owned(),

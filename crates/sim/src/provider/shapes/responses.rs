@@ -17,7 +17,7 @@ pub(super) fn response(ask: &Ask<'_>) -> Value {
     response["output"] = json!([item(ask, "completed")]);
     response["usage"] = json!({
         "input_tokens": ask.tokens_in,
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": ask.tokens_out(),
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": ask.tokens_in + ask.tokens_out()

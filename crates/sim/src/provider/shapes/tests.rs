@@ -61,7 +61,7 @@ fn events(reply: &Reply) -> Vec<(String, Value)> {
         let data = line("data: ");
         (
             line("event: ").to_owned(),
-            serde_json::from_str(data).unwrap_or(data.into()),
+            serde_json::from_str(data).unwrap_or_else(|_| data.into()),
         )
     };
     pieces.iter().map(|p| parse(&p.bytes)).collect()
