@@ -175,7 +175,10 @@ mod tests {
     fn a_name_refuses_what_could_forge_a_log_line() {
         assert_eq!(Agent::new(""), Err(NameError::Empty));
         assert_eq!(Agent::new("a\nb"), Err(NameError::Character('\n')));
-        assert_eq!(Agent::new("\u{1b}[31m"), Err(NameError::Character('\u{1b}')));
+        assert_eq!(
+            Agent::new("\u{1b}[31m"),
+            Err(NameError::Character('\u{1b}'))
+        );
         assert_eq!(Agent::new(&"x".repeat(201)), Err(NameError::TooLong));
         assert_eq!(Agent::new("sync-bot").unwrap().as_str(), "sync-bot");
     }

@@ -13,11 +13,14 @@
 
 pub mod action;
 pub mod cost;
+pub mod engine;
 pub mod event;
 pub mod id;
 pub mod ledger;
 pub mod observe;
 pub mod policy;
+pub mod record;
 pub mod schedule;
+pub mod tasks;
 pub mod time;
 pub mod word;

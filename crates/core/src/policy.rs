@@ -198,7 +198,10 @@ pub struct RetryBudget {
 
 impl Default for RetryBudget {
     fn default() -> RetryBudget {
-        RetryBudget { ratio_permille: 100, burst: 10 }
+        RetryBudget {
+            ratio_permille: 100,
+            burst: 10,
+        }
     }
 }
 
@@ -214,7 +217,10 @@ pub struct RefusalBudget {
 
 impl Default for RefusalBudget {
     fn default() -> RefusalBudget {
-        RefusalBudget { events: 5, per: Span::from_secs(600) }
+        RefusalBudget {
+            events: 5,
+            per: Span::from_secs(600),
+        }
     }
 }
 

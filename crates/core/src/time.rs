@@ -88,7 +88,11 @@ impl Span {
     /// If `denominator` is zero.
     pub const fn scale(self, numerator: u64, denominator: u64) -> Span {
         let wide = self.0 as u128 * numerator as u128 / denominator as u128;
-        Span(if wide > u64::MAX as u128 { u64::MAX } else { wide as u64 })
+        Span(if wide > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            wide as u64
+        })
     }
 
     /// Whether this is no time at all.
@@ -197,7 +201,11 @@ impl WallTime {
 impl Add<Span> for WallTime {
     type Output = WallTime;
     fn add(self, span: Span) -> WallTime {
-        let us = if span.0 > i64::MAX as u64 { i64::MAX } else { span.0 as i64 };
+        let us = if span.0 > i64::MAX as u64 {
+            i64::MAX
+        } else {
+            span.0 as i64
+        };
         WallTime(self.0.saturating_add(us))
     }
 }
@@ -244,7 +252,10 @@ mod tests {
 
     #[test]
     fn a_fraction_of_a_second_rounds_up() {
-        assert_eq!(Span::from_secs_f64(1.000_000_1), Some(Span::from_micros(1_000_001)));
+        assert_eq!(
+            Span::from_secs_f64(1.000_000_1),
+            Some(Span::from_micros(1_000_001))
+        );
         assert_eq!(Span::from_secs_f64(-0.5), None);
         assert_eq!(Span::from_secs_f64(f64::NAN), None);
         assert_eq!(Span::from_secs_f64(1e300), Some(Span::MAX));
