@@ -8,7 +8,7 @@
 //! A call passes three doors, in this order: the quota (a refused call never
 //! reaches the script), the script (what a test wants spoiled), the service
 //! (what the API does). Everything that will happen with it is decided when it
-//! arrives and handed out as a [`Plan`]; the driver plays the plan and says
+//! arrives and handed out as a [`plan::Plan`]; the driver plays the plan and says
 //! with [`Provider::finish`] when it is over.
 //!
 //! Worked example: service 300 ms, script `reset_after_effect` for

@@ -255,25 +255,22 @@ async fn a_held_answer_comes_when_it_is_released_and_the_effect_is_there_before(
 }
 
 #[tokio::test]
-async fn connections_are_refused_for_a_time_and_then_taken_again() {
+async fn connections_are_refused_and_then_taken_again_on_the_same_port() {
     let running = start(Default::default()).await;
-    let doors = serde_json::from_value(json!({"refuse_ms": 200})).expect("doors");
-    running.handle.change_doors(doors);
-    let refused = async {
-        while tokio::net::TcpStream::connect(running.addr).await.is_ok() {
+    let refuse = |ms: u64| {
+        let doors = serde_json::from_value(json!({ "refuse_ms": ms })).expect("doors");
+        running.handle.change_doors(doors);
+    };
+    let addr = running.addr;
+    let connects = |wanted: bool| async move {
+        while tokio::net::TcpStream::connect(addr).await.is_ok() != wanted {
             tokio::task::yield_now().await;
         }
     };
-    soon(refused).await;
-    let accepted = async {
-        loop {
-            if let Ok(stream) = tokio::net::TcpStream::connect(running.addr).await {
-                return stream;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    soon(accepted).await;
+    refuse(3_600_000);
+    soon(connects(false)).await;
+    refuse(5);
+    soon(connects(true)).await;
     let mut caller = Caller::connect(&running).await;
     assert_eq!(status(&caller.send("GET", "/x", "").await.0), 200);
     assert_eq!(ledger(&running)["totals"]["arrived"], 1);
