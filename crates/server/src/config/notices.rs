@@ -6,7 +6,7 @@
 //! that doesn't exist.
 
 use super::mistake::Collector;
-use super::tree::Place;
+use super::place::Place;
 
 /// One key, the values for which it doesn't act, and what happens instead.
 pub struct NotActing {
@@ -24,6 +24,8 @@ pub enum Values {
     All,
     /// Only these words.
     Words(&'static [&'static str]),
+    /// Only these words, and only where a key beside it is absent or has this word.
+    WordsBeside(&'static [&'static str], &'static str, &'static str),
     /// All but these words, which say that the feature is off.
     AllBut(&'static [&'static str]),
     /// Lists with more than this many items.
@@ -59,12 +61,12 @@ pub const NOT_ACTING_YET: &[NotActing] = &[
     },
     NotActing {
         key: "providers.*.accounts.*.quotas.[].kind",
-        values: Values::Words(&["fixed", "token_bucket"]),
+        values: Values::WordsBeside(&["fixed", "token_bucket"], "dimension", "requests"),
         instead: "acts as `unknown`, the universal pacer: safe, but may use less than the whole quota",
     },
     NotActing {
         key: "providers.*.accounts.*.quotas.[].kind",
-        values: Values::Words(&["sliding_counter"]),
+        values: Values::WordsBeside(&["sliding_counter"], "dimension", "requests"),
         instead: "acts as `sliding`: safe, but may use less than the whole quota",
     },
     NotActing {
@@ -103,25 +105,35 @@ pub const NOT_ACTING_YET: &[NotActing] = &[
 pub(crate) fn not_acting(root: Place<'_>, out: &mut Collector) {
     for row in NOT_ACTING_YET {
         let path: Vec<&str> = row.key.split('.').collect();
-        visit(root, &path, row, &mut String::new(), out);
+        visit(root, root, &path, row, &mut String::new(), out);
     }
 }
 
-fn visit(place: Place<'_>, path: &[&str], row: &NotActing, name: &mut String, out: &mut Collector) {
+fn visit(
+    place: Place<'_>,
+    parent: Place<'_>,
+    path: &[&str],
+    row: &NotActing,
+    name: &mut String,
+    out: &mut Collector,
+) {
     let Some((step, rest)) = path.split_first() else {
-        if row.values.cover(place) {
+        if row.values.cover(place, parent) {
             let shown = super::units::shown(name);
-            out.add(place.mark(), format!("`{shown}` does not act yet: {}", row.instead));
+            out.add(
+                place.mark(),
+                format!("`{shown}` does not act yet: {}", row.instead),
+            );
         }
         return;
     };
-    let mut into = |place: Place<'_>, part: &str| {
+    let mut into = |child: Place<'_>, part: &str| {
         let before = name.len();
         if !(before == 0 || part.starts_with('[')) {
             name.push('.');
         }
         name.push_str(part);
-        visit(place, rest, row, name, out);
+        visit(child, place, rest, row, name, out);
         name.truncate(before);
     };
     match *step {
@@ -141,11 +153,14 @@ fn visit(place: Place<'_>, path: &[&str], row: &NotActing, name: &mut String, ou
 }
 
 impl Values {
-    fn cover(&self, place: Place<'_>) -> bool {
+    fn cover(&self, place: Place<'_>, parent: Place<'_>) -> bool {
         let is_one_of = |words: &[&str]| place.text().is_some_and(|text| words.contains(&text));
         match self {
             Values::All => true,
             Values::Words(words) => is_one_of(words),
+            Values::WordsBeside(words, key, word) => {
+                is_one_of(words) && (!parent.has(key) || parent.key(key).text() == Some(word))
+            }
             Values::AllBut(words) => !is_one_of(words),
             Values::LongerThan(most) => place.items() > *most,
         }
