@@ -61,13 +61,36 @@ pub const NOT_ACTING_YET: &[NotActing] = &[
     },
     NotActing {
         key: "providers.*.accounts.*.quotas.[].kind",
-        values: Values::WordsBeside(&["fixed", "token_bucket"], "dimension", "requests"),
-        instead: "acts as `unknown`, the universal pacer: safe, but may use less than the whole quota",
+        values: Values::WordsBeside(&["fixed"], "dimension", "requests"),
+        instead: "acts as `sliding`: safe, but may use less than the whole quota",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].kind",
+        values: Values::WordsBeside(&["token_bucket"], "dimension", "requests"),
+        instead: "acts as `sliding`, or as the universal pacer where `burst` is below the limit: safe, but may use less than the whole quota",
     },
     NotActing {
         key: "providers.*.accounts.*.quotas.[].kind",
         values: Values::WordsBeside(&["sliding_counter"], "dimension", "requests"),
-        instead: "acts as `sliding`: safe, but may use less than the whole quota",
+        instead: "acts as the universal pacer: safe, but may use less than the whole quota",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].scope",
+        values: Values::WordsBeside(
+            &["model", "endpoint", "credential"],
+            "dimension",
+            "requests",
+        ),
+        instead: "this quota is not kept: only those of the account, of one model (`model:NAME`) or of one endpoint (`endpoint:METHOD /PATH`) are",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].scope",
+        values: Values::WordsBeside(
+            &["model", "endpoint", "credential"],
+            "dimension",
+            "concurrent",
+        ),
+        instead: "this quota is not kept: only those of the account, of one model (`model:NAME`) or of one endpoint (`endpoint:METHOD /PATH`) are",
     },
     NotActing {
         key: "providers.*.endpoints.[].coalesce",
@@ -159,7 +182,8 @@ impl Values {
             Values::All => true,
             Values::Words(words) => is_one_of(words),
             Values::WordsBeside(words, key, word) => {
-                is_one_of(words) && (!parent.has(key) || parent.key(key).text() == Some(word))
+                let beside = parent.key(key).text();
+                is_one_of(words) && (!parent.has(key) || beside == Some(word))
             }
             Values::AllBut(words) => !is_one_of(words),
             Values::LongerThan(most) => place.items() > *most,

@@ -31,6 +31,9 @@ const INFERENCE_VERBS: [&str; 6] = [
     "predict",
 ];
 
+/// Longest name of an endpoint: its scope, `endpoint:NAME`, is a name as well.
+pub const ENDPOINT_BYTES_MAX: usize = NAME_BYTES_MAX - "endpoint:".len();
+
 /// Most segments of a folded name; a longer path is cut there.
 const SEGMENTS_MAX: usize = 8;
 
@@ -65,7 +68,7 @@ pub fn endpoint(method: &str, path: &str) -> Endpoint {
     if segments.next().is_some() {
         name.push_str("/*");
     }
-    if name.len() > NAME_BYTES_MAX {
+    if name.len() > ENDPOINT_BYTES_MAX {
         name = format!("{method} *");
     }
     Endpoint::new(&name)

@@ -97,12 +97,12 @@ fn endpoint(
     let template = template?;
     let rule = Rule {
         class: class?,
-        profile: Profile {
+        profile: Arc::new(Profile {
             idempotency,
             lookup,
             refusals_unprocessed,
             absent_is_success: options.absent_is_success.unwrap_or(false),
-        },
+        }),
         idempotency_header,
         operation_id,
         external_ref,
@@ -111,6 +111,16 @@ fn endpoint(
         coalesce: positive(options.coalesce),
         hold_after_uncertain: positive(options.hold_after_uncertain),
     };
+    if template.as_str().len() > fallback::ENDPOINT_BYTES_MAX {
+        let most = fallback::ENDPOINT_BYTES_MAX;
+        out.add(
+            place.key("match").mark(),
+            format!(
+                "an endpoint has at most {most} bytes\nhint: a last `*` matches all that follows"
+            ),
+        );
+        return None;
+    }
     match Endpoint::new(template.as_str()) {
         Ok(endpoint) => Some(EndpointRule {
             template,

@@ -119,11 +119,6 @@ fn provider(
         refusals_unprocessed: refusals,
         ..Profile::nothing()
     };
-    let rules = AccountRules {
-        policy: policy.account.clone(),
-        max_concurrent: policy.max_concurrent,
-        quotas: Vec::new(),
-    };
     // The operator's endpoints come first: among rules for the same calls the first wins.
     let own = written.endpoints.as_deref().unwrap_or_default();
     let mut endpoints = endpoint::endpoints(own, place.key("endpoints"), &unmatched_profile, out);
@@ -135,12 +130,21 @@ fn provider(
             out,
         ));
     }
-    let accounts = account::accounts(name, written, &slot, &rules, place.key("accounts"), out);
-    let timeouts = timeouts(&options, place, out);
-    let identity_headers = header_names(&options, place, out);
     let named = preset.map(|preset| (preset_name, preset));
     let errors = dialect::errors(written, named, presets, place, out);
     let dialect = dialect::dialect(written, preset, place, out);
+    let heard = dialect.fields().iter().map(|field| field.reach);
+    let rules = AccountRules {
+        policy: policy.account.clone(),
+        max_concurrent: policy.max_concurrent,
+        quotas: Vec::new(),
+        heard: heard
+            .chain(errors.iter().filter_map(|rule| rule.reach))
+            .collect(),
+    };
+    let accounts = account::accounts(name, written, &slot, &rules, place.key("accounts"), out);
+    let timeouts = timeouts(&options, place, out);
+    let identity_headers = header_names(&options, place, out);
     Some(ProviderSettings {
         name: provider?,
         preset: preset.map(|_| preset_name.to_owned()),

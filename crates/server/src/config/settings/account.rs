@@ -1,8 +1,10 @@
 //! An account: its credentials, its limits, and the scopes of a call.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use rategov_core::id::{Account, Credential, Endpoint, NameError, Scope};
+use rategov_core::observe::Reach;
 use rategov_core::policy::{AccountPolicy, Quota, ScopeLimits};
 
 use super::CredentialSlot;
@@ -59,6 +61,8 @@ pub struct AccountRules {
     pub max_concurrent: Option<u32>,
     /// Declared limits.
     pub quotas: Vec<DeclaredQuota>,
+    /// Whose limits the provider's answers speak of.
+    pub heard: BTreeSet<Reach>,
 }
 
 /// A declared limit and its reach.
@@ -148,32 +152,32 @@ impl AccountRules {
         })
     }
 
-    /// The scopes that one call touches (R-LEDGER-2): the account always; the model
-    /// if the call names one and a model quota is declared; the endpoint and the
-    /// credential likewise. What isn't declared is learnt by the engine.
+    /// The scopes that one call touches (R-LEDGER-2), the account's first.
+    ///
+    /// The endpoint is always one, since an overloaded provider holds its endpoint
+    /// only (R-CLASS-1). A model or a credential is one if its limit is declared, or
+    /// if the provider's answers speak of such limits: what they say of one model
+    /// must not slow down another. Everything else concerns the account.
     pub fn scopes(&self, name: &str, call: &ScopedCall<'_>) -> Vec<Scope> {
         let declared =
             |test: &dyn Fn(&QuotaReach) -> bool| self.quotas.iter().any(|quota| test(&quota.reach));
-        let mut names = vec![format!("account:{name}")];
+        let mut names = vec![
+            format!("account:{name}"),
+            format!("endpoint:{}", call.endpoint),
+        ];
         if let Some(model) = call.model
-            && declared(&|reach| match reach {
-                QuotaReach::EachModel => true,
-                QuotaReach::Model(own) => own == model,
-                _ => false,
-            })
+            && (self.heard.contains(&Reach::Model)
+                || declared(&|reach| match reach {
+                    QuotaReach::EachModel => true,
+                    QuotaReach::Model(own) => own == model,
+                    _ => false,
+                }))
         {
             names.push(format!("model:{model}"));
         }
-        let endpoint = call.endpoint.as_str();
-        if declared(&|reach| match reach {
-            QuotaReach::EachEndpoint => true,
-            QuotaReach::Endpoint(own) => own == endpoint,
-            _ => false,
-        }) {
-            names.push(format!("endpoint:{endpoint}"));
-        }
         if let Some(credential) = call.credential
-            && declared(&|reach| *reach == QuotaReach::EachCredential)
+            && (self.heard.contains(&Reach::Credential)
+                || declared(&|reach| *reach == QuotaReach::EachCredential))
         {
             names.push(format!("credential:{credential}"));
         }

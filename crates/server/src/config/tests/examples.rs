@@ -323,15 +323,37 @@ fn a_call_touches_the_scopes_that_are_declared_for_it() {
             .map(ToString::to_string)
             .collect::<Vec<_>>()
     };
-    assert_eq!(scopes("GET", "/records/7", None), ["account:ops-team"]);
+    let account = "account:ops-team";
+    assert_eq!(
+        scopes("GET", "/records/7", None),
+        [account, "endpoint:GET /records/{id}"]
+    );
     assert_eq!(
         scopes("POST", "/jobs", None),
-        ["account:ops-team", "endpoint:POST /jobs"]
+        [account, "endpoint:POST /jobs"]
     );
     // The only model quota counts tokens, which doesn't act yet.
     assert_eq!(
-        scopes("GET", "/records", Some("gpt-4o")),
-        ["account:ops-team"]
+        scopes("POST", "/jobs", Some("gpt-4o")),
+        [account, "endpoint:POST /jobs"]
+    );
+    // OpenAI's answers speak of models, declared or not.
+    let openai = provider(&settings, "openai");
+    let route = routes.resolve("openai", "POST", "/responses").unwrap();
+    let call = ScopedCall {
+        endpoint: &route.endpoint,
+        model: Some("gpt-4o"),
+        credential: None,
+    };
+    let names = openai.undeclared.scopes("key-1", &call);
+    let names: Vec<&str> = names.iter().map(Scope::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "account:key-1",
+            "endpoint:POST /v1/responses",
+            "model:gpt-4o"
+        ]
     );
     let policy = ops.rules.policy(&ops.name).unwrap();
     let jobs = policy

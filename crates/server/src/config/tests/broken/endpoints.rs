@@ -15,6 +15,7 @@ providers:
       - { match: '* /records' }
       - { match: 'GET /records/{id}' }
       - { match: 'GET /records/{key}' }
+      - { match: GET /aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa }
 "), @r"
     rategov.yaml:5:9: an endpoint needs `match`
       hint: write `match: GET /records/{id}`
@@ -25,6 +26,8 @@ providers:
       hint: `uncertain_write` is safe for all
     rategov.yaml:10:18: `GET /records/{key}` is described twice
       hint: keep one of them
+    rategov.yaml:11:18: an endpoint has at most 191 bytes
+      hint: a last `*` matches all that follows
     ");
 }
 
