@@ -2,7 +2,7 @@
 //!
 //! | agents configured | the path has a run token | who it is |
 //! |---|---|---|
-//! | no | no | `Rategov-Agent`, else `default`: everybody who reaches the listener, but [no web page](browser) |
+//! | no | no | `Rategov-Agent`, else `default`: everybody who reaches the listener, but no web page |
 //! | no | yes | the run's agent |
 //! | yes | no | the agent whose token is in `Authorization: Bearer`, `x-api-key`, `x-goog-api-key` or `api-key` |
 //! | yes | yes | the run's agent |

@@ -2,9 +2,9 @@
 //!
 //! | step | where | what |
 //! |---|---|---|
-//! | 1 | [`tree`] | YAML to a bounded tree that knows its lines |
-//! | 2 | [`decode`] | the tree to [`options`], all unknown keys and wrong types in one pass |
-//! | 3 | [`check`] | options to [`settings`], all contradictions in the same pass |
+//! | 1 | `tree` | YAML to a bounded tree that knows its lines |
+//! | 2 | `decode` | the tree to [`options`], all unknown keys and wrong types in one pass |
+//! | 3 | `check` | options to [`settings`], all contradictions in the same pass |
 //! | 4 | [`notices`] | keys that don't act yet, named |
 //! | 5 | [`secret`] | the secrets, opened when the server starts |
 //!

@@ -8,10 +8,10 @@ providers:
   billing:
     base_url: https://x.example
     endpoints:
-      - { match: GET /records/latest, class: read, cost: { requests: 2 } }
-      - { match: 'GET /records/{id}', class: read }
-      - { match: 'PUT /records/{id}', class: idempotent_write }
       - { match: GET /records/*, class: uncertain_write }
+      - { match: 'PUT /records/{id}', class: idempotent_write }
+      - { match: 'GET /records/{id}', class: read }
+      - { match: GET /records/latest, class: read, cost: { requests: 2 } }
       - { match: POST /invites, class: uncertain_write }
       - { match: 'POST /models/{model}:run', class: generation }
 ";

@@ -1,7 +1,7 @@
 //! The configuration as written: every key once, with its meaning.
 //!
 //! These types say what may stand in the file and nothing about what makes
-//! sense; [`super::check`] turns them into [`super::settings`]. Everything is
+//! sense; `config::check` turns them into [`super::settings`]. Everything is
 //! optional, so that "not written" can be told from "written as the default".
 //! The doc comments are the descriptions of the JSON schema, which editors show.
 

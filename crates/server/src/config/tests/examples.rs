@@ -362,3 +362,50 @@ fn a_call_touches_the_scopes_that_are_declared_for_it() {
         .find(|(scope, _)| scope.as_str() == "endpoint:POST /jobs");
     assert_eq!(jobs.unwrap().1.max_concurrent, Some(4));
 }
+
+#[test]
+fn a_declared_model_is_a_scope_of_its_own() {
+    let settings = loaded(
+        "
+providers:
+  models:
+    base_url: https://x.example
+    accounts:
+      lab:
+        quotas:
+          - { scope: 'model:big', limit: 10, window: 60s, kind: sliding }
+          - { scope: credential, dimension: concurrent, limit: 3 }
+",
+    )
+    .settings;
+    let models = provider(&settings, "models");
+    let rules = &models.accounts[0].rules;
+    let endpoint = rategov_core::id::Endpoint::new("POST /run").unwrap();
+    let credential = rategov_core::id::Credential::new("models/lab#1").unwrap();
+    let scopes = |model, credential| {
+        let call = ScopedCall {
+            endpoint: &endpoint,
+            model,
+            credential,
+        };
+        rules
+            .scopes("lab", &call)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let usual = ["account:lab", "endpoint:POST /run"];
+    assert_eq!(scopes(Some("small"), None), usual);
+    assert_eq!(scopes(Some("big"), None)[2..], ["model:big"]);
+    assert_eq!(
+        scopes(None, Some(&credential))[2..],
+        ["credential:models/lab#1"]
+    );
+    let policy = rules.policy("lab").unwrap();
+    let declared: Vec<&str> = policy
+        .scopes
+        .iter()
+        .map(|(scope, _)| scope.as_str())
+        .collect();
+    assert_eq!(declared, ["model:big", "credential:*"]);
+}

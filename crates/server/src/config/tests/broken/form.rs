@@ -146,3 +146,22 @@ fn a_count_fits() {
 fn a_key_without_a_value_says_nothing() {
     insta::assert_snapshot!(check("hold:"), @r"rategov.yaml:1:5: expected a time such as `60s` or `250ms`, found nothing");
 }
+
+#[test]
+fn an_item_of_the_wrong_kind_does_not_shift_the_lines_of_the_others() {
+    insta::assert_snapshot!(check("
+providers:
+  billing:
+    base_url: https://x.example
+    endpoints:
+      - GET /records
+      - { match: GET /records, class: read }
+      - [429]
+      - { match: get /records }
+"), @r"
+    rategov.yaml:5:9: expected a map of keys, found text
+    rategov.yaml:7:9: expected a map of keys, found a list
+    rategov.yaml:8:18: methods are written in capitals
+      hint: did you mean `GET /records`?
+    ");
+}
