@@ -330,6 +330,7 @@ mod tests {
         use Meaning::*;
         check(200, ("", "overloaded_error", "Overloaded"), Overloaded);
         check(200, ("THROTTLED", "", "Throttled"), RateLimited);
+        check(200, ("throttled", "", "whatever the case"), RateLimited);
         check(
             200,
             ("", "api_error", "Internal server error"),

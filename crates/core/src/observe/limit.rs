@@ -111,6 +111,8 @@ impl<'a> Limit<'a> {
             let (limit, policies) = ietf::limit(value)?;
             self.set_limit(limit);
             self.policies.extend(policies);
+            // A repeated field counts against the same bound.
+            self.policies.truncate(READINGS_MAX);
         }
         Some(())
     }

@@ -208,6 +208,21 @@ mod tests {
     }
 
     #[test]
+    fn the_reading_that_says_most_comes_first() {
+        check(
+            &[
+                ("x-ratelimit-limit-tokens", "9000"),
+                ("x-ratelimit-limit", "60"),
+                ("x-ratelimit-remaining", "5"),
+            ],
+            &[
+                "5/60 - - requests (X-RateLimit header)",
+                "-/9000 - - tokens (X-RateLimit header)",
+            ],
+        );
+    }
+
+    #[test]
     fn families_stay_apart() {
         check(
             &[

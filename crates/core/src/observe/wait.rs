@@ -237,6 +237,11 @@ mod tests {
         check(&refused, Some((8_000_000, "reset of the exhausted limit")));
         assert_eq!(refused.exhausted().unwrap().dimension, "tokens");
         check(&facts(200, &fields, None), None);
+        let both = [&fields[1..], &[("x-ratelimit-remaining-requests", "0")]].concat();
+        check(
+            &facts(429, &both, None),
+            Some((8_000_000, "reset of the exhausted limit")),
+        );
         check(&facts(500, &fields, None), None);
     }
 

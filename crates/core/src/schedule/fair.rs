@@ -263,17 +263,12 @@ impl Rank {
         self.trim();
     }
 
-    /// A call cost less than was charged. Never below V: nobody banks credit.
+    /// A call cost less than was charged. This banks nothing, even if F falls
+    /// behind V: a turn starts at V at the earliest.
     pub(super) fn charge_less(&mut self, agent: &Agent, less: Tag) {
         if let Some(Member { order, .. }) = self.members.get(agent) {
-            let finish = order.finish.minus(less).max(self.now.min(order.finish));
-            self.rekey(
-                agent,
-                Order {
-                    finish,
-                    turn: order.turn,
-                },
-            );
+            let (finish, turn) = (order.finish.minus(less), order.turn);
+            self.rekey(agent, Order { finish, turn });
         }
     }
 
@@ -353,8 +348,8 @@ impl Rank {
     }
 
     /// Keeps of an agent without calls only what the others have not caught up
-    /// with. When nobody waits at all, V jumps past every tag: the next busy
-    /// time starts even.
+    /// with. When nobody waits at all, every tag is forgotten: the next busy time
+    /// starts even.
     fn rest(&mut self, agent: &Agent) {
         let Some(member) = self.members.get(agent) else {
             return;
@@ -367,9 +362,6 @@ impl Rank {
             }
         }
         if self.waiting.is_empty() {
-            if let Some((last, _)) = self.idle.last_key_value() {
-                self.now = self.now.max(last.finish);
-            }
             self.idle.clear();
             self.members.clear();
         }

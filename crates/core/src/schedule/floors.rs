@@ -8,7 +8,7 @@
 //! |---|---|
 //! | a call of cost `c` of another rank goes where this rank could have gone | `+ floor · c` |
 //! | a call of cost `c` of this rank goes, for whatever reason | `+ floor · c − 1000 · c`, not below 0 |
-//! | its first call arrives after it had none | `0` |
+//! | its first call, of cost `c`, arrives after it had none | at most `1000 · c` is kept |
 //!
 //! A rank is *owed* its next call, of cost `c`, when `credit ≥ (1000 − floor) · c`:
 //! the call itself earns the rest. Of several owed ranks the one goes whose
@@ -125,9 +125,14 @@ impl Floors {
         self.ranks[priority as usize].permille
     }
 
-    /// A rank's first call arrived after it had none: idle ranks bank nothing.
-    pub(super) fn begin(&mut self, priority: Priority) {
-        self.ranks[priority as usize].credit = 0;
+    /// A rank's first call arrived after it had none.
+    ///
+    /// What it earned by waiting it keeps, so that a caller who is handed back at
+    /// the end of its hold and returns does not wait for the floor anew; but what
+    /// it earned for a dear call that was withdrawn doesn't buy many cheap ones.
+    pub(super) fn begin(&mut self, priority: Priority, units: u32) {
+        let credit = &mut self.ranks[priority as usize].credit;
+        *credit = (*credit).min(WHOLE * u64::from(units));
     }
 
     /// How far a rank's deadline for a call is away, in thousandths of a unit of

@@ -2,10 +2,10 @@
 //!
 //! Three layers, each in its own file:
 //!
-//! 1. [`floors`]: the better rank first, save a floor for the others;
-//! 2. [`fair`]: inside a rank agents share by weight, whatever number of calls
+//! 1. `floors`: the better rank first, save a floor for the others;
+//! 2. `fair`: inside a rank agents share by weight, whatever number of calls
 //!    each has queued;
-//! 3. [`queue`]: an agent's own calls in order of arrival.
+//! 3. `queue`: an agent's own calls in order of arrival.
 //!
 //! Beside them [`Spacing`], one for each scope, keeps lower ranks even while
 //! somebody better was about. It is not part of the order: it is a reason for
@@ -23,8 +23,8 @@
 //!
 //! # Cost
 //! With n calls waiting in l lanes (the caller bounds both): insert, remove and
-//! take O(log n), pick O(l), position O(agents). A call in a thousand agents'
-//! queue costs the same as one in one agent's.
+//! take O(log n), pick O(l), position O(agents). What is kept is bounded by the
+//! calls that wait and by 4,096 agents that have just had a turn.
 
 mod fair;
 mod floors;
@@ -87,9 +87,9 @@ impl Schedule {
     /// The caller keeps the bounds: see [`Schedule::evict`].
     pub fn insert(&mut self, now: Moment, waiter: Waiter) {
         self.remove(waiter.ask);
-        let priority = waiter.priority;
+        let (priority, units) = (waiter.priority, waiter.units());
         if self.seat(waiter, now) && self.ranks[priority as usize].ready() == 1 {
-            self.floors.begin(priority);
+            self.floors.begin(priority, units);
         }
     }
 
@@ -110,6 +110,12 @@ impl Schedule {
     /// asked twice, it answers the same. `way` must answer the same for the same
     /// lane and rank during one call; it is asked only where the answer matters,
     /// at most twice for each lane and rank in which a call could go.
+    ///
+    /// A caller that finds out by trying may call a lane open and, when the call
+    /// that is named can't go, pick again with that lane blocked. It should know
+    /// better of lanes with a scope of their own: a rank that waits in one earns
+    /// its floor from every grant elsewhere while its lane is called open, and
+    /// would then take more than its floor of that scope.
     pub fn pick(&mut self, now: Moment, way: impl Fn(Lane, Priority) -> Way) -> Option<Pick> {
         self.wake(now);
         let (priority, chosen) = self.owed(&way).or_else(|| self.best(&way))?;
@@ -276,7 +282,7 @@ impl Schedule {
             let rank = &mut self.ranks[waiter.priority as usize];
             rank.wake(&waiter.agent, waiter.lane, waiter.seat());
             if rank.ready() == 1 {
-                self.floors.begin(waiter.priority);
+                self.floors.begin(waiter.priority, waiter.units());
             }
         }
     }

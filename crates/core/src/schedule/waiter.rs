@@ -72,7 +72,7 @@ pub enum Way {
 
 /// A turn that was offered: which call goes next, and which ranks it passes over.
 ///
-/// It changes nothing until [`Schedule::take`].
+/// It changes nothing until [`super::Schedule::take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pick {
     pub(super) ask: AskKey,
@@ -87,7 +87,7 @@ impl Pick {
 }
 
 /// A call that goes. Keep it until its first byte is sent: with it
-/// [`Schedule::give_back`] can undo the turn.
+/// [`super::Schedule::give_back`] can undo the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the call has left the queue: send it or give it back"]
 pub struct Taken {

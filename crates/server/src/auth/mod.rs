@@ -299,6 +299,13 @@ impl Agents {
     }
 }
 
+impl Agents {
+    /// Ends a run; its token is worth nothing afterwards.
+    pub fn end_run(&self, id: RunId) -> Option<Run> {
+        self.runs.end(id)
+    }
+}
+
 /// What could be a token, in the headers that SDKs use for their keys.
 fn tokens(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let authorizations = headers.get_all(header::AUTHORIZATION).iter();

@@ -72,6 +72,41 @@ impl JsonPath {
     }
 }
 
+impl JsonPath {
+    /// The object that holds the value: `$.items[0]` of `$.items[0].id`.
+    pub fn object_of<'v>(&self, root: &'v Value) -> Option<&'v Value> {
+        let (_, way) = self.steps.split_last()?;
+        let object = way.iter().try_fold(root, |value, step| match step {
+            Step::Name(name) => value.get(name),
+            Step::Index(index) => value.get(index),
+        });
+        object.filter(|object| object.is_object())
+    }
+
+    /// Whether an answer shows that there is no such thing: the list in which it
+    /// would stand is there, and too short. An answer of any other shape shows
+    /// nothing, least of all absence: it may be an error, or another version.
+    ///
+    /// Example: `{"items": []}` shows it for `$.items[0].id`; `{}` does not.
+    pub fn shows_absence(&self, root: &Value) -> bool {
+        let mut value = root;
+        for step in &self.steps {
+            match step {
+                Step::Name(name) => match value.get(name) {
+                    Some(next) => value = next,
+                    None => return false,
+                },
+                Step::Index(index) => match value.as_array() {
+                    Some(list) if list.len() <= *index => return true,
+                    Some(list) => value = &list[*index],
+                    None => return false,
+                },
+            }
+        }
+        false
+    }
+}
+
 /// Splits the first step off.
 fn step(text: &str) -> Option<(Step, &str)> {
     if let Some(text) = text.strip_prefix('.') {
@@ -112,6 +147,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+
+    #[test]
+    fn only_an_empty_list_shows_absence() {
+        let path = JsonPath::parse("$.items[0].id").unwrap();
+        for (answer, absent) in [
+            (json!({ "items": [] }), true),
+            (json!({ "items": [{ "id": "r" }] }), false),
+            (json!({ "items": [{}] }), false),
+            (json!({}), false),
+            (json!({ "error": "busy" }), false),
+            (json!({ "items": null }), false),
+        ] {
+            assert_eq!(path.shows_absence(&answer), absent, "{answer}");
+        }
+        assert!(!JsonPath::parse("$.id").unwrap().shows_absence(&json!({})));
+    }
 
     #[test]
     fn a_path_leads_to_one_value_or_nowhere() {

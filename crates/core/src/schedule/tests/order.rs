@@ -96,6 +96,73 @@ fn without_a_floor_the_lowest_rank_goes_last() {
 }
 
 #[test]
+fn a_floor_is_a_share_of_the_work_whatever_a_call_costs() {
+    let mut schedule = Schedule::new([0, 0, 50]);
+    for ask in 1..=2_000 {
+        schedule.insert(Moment::START, call(ask, Interactive, 1));
+        let cost = Cost { requests: 7 };
+        schedule.insert(
+            Moment::START,
+            Waiter {
+                cost,
+                ..call(ask + 10_000, Background, 2)
+            },
+        );
+    }
+    let mut work = [0; 3];
+    while schedule.len_at(Interactive) > 0 {
+        let pick = schedule.pick(Moment::START, OPEN).unwrap();
+        let taken = schedule.take(pick).unwrap();
+        work[taken.waiter.priority as usize] += taken.waiter.cost.requests;
+    }
+    assert_eq!(work, [2_000, 0, 15 * 7]);
+}
+
+#[test]
+fn a_caller_that_is_handed_back_and_returns_keeps_what_its_floor_earned() {
+    let mut schedule = Schedule::new([0, 0, 50]);
+    for ask in 1..=100 {
+        schedule.insert(Moment::START, call(ask, Interactive, 1));
+    }
+    let mut went = Vec::new();
+    for turn in 1..=40 {
+        schedule.insert(Moment::START, call(100 + turn, Background, 2));
+        let pick = schedule.pick(Moment::START, OPEN).unwrap();
+        went.extend((pick.ask() > 100).then_some(turn));
+        let _ = schedule.take(pick).unwrap();
+        schedule.remove(100 + turn);
+    }
+    assert_eq!(went, [20, 40]);
+}
+
+#[test]
+fn what_a_dear_call_earned_does_not_buy_many_cheap_ones() {
+    let mut schedule = Schedule::new([0, 0, 50]);
+    let cost = Cost { requests: 100 };
+    schedule.insert(
+        Moment::START,
+        Waiter {
+            cost,
+            ..call(1, Background, 1)
+        },
+    );
+    for ask in 2..=2_000 {
+        schedule.insert(Moment::START, call(ask, Interactive, 2));
+    }
+    for _ in 0..1_500 {
+        let pick = schedule.pick(Moment::START, OPEN).unwrap();
+        let _ = schedule.take(pick).unwrap();
+    }
+    schedule.remove(1);
+    for ask in 3_000..3_100 {
+        schedule.insert(Moment::START, call(ask, Background, 1));
+    }
+    let order = drain(&mut schedule, Moment::START);
+    let turns: Vec<_> = (1..=60).filter(|turn| order[turn - 1] >= 3_000).collect();
+    assert_eq!(turns, [1, 20, 40, 60]);
+}
+
+#[test]
 fn an_idle_rank_earns_no_floor() {
     let mut schedule = Schedule::new([0, 0, 50]);
     for ask in 1..=100 {
@@ -296,6 +363,31 @@ fn a_call_that_cost_more_than_was_charged_is_paid_for_later() {
     }
     // Agent 1 is 4 ahead: agent 2 has its three others, then it is agent 1's turn.
     assert_eq!(drain(&mut schedule, Moment::START), [2, 3, 5, 7, 4, 6, 8]);
+}
+
+#[test]
+fn a_correction_also_reaches_an_agent_that_waits_in_backoff() {
+    let mut schedule = waiting(&[
+        (Normal, 1),
+        (Normal, 2),
+        (Normal, 2),
+        (Normal, 2),
+        (Normal, 2),
+    ]);
+    schedule.insert(
+        Moment::START,
+        Waiter {
+            ready_at: at(9),
+            ..call(6, Normal, 1)
+        },
+    );
+    assert_eq!(drain(&mut schedule, at(8)), [1, 2, 3, 4, 5]);
+    schedule.correct(Normal, &agent(1), 1, 2);
+    for ask in 7..=10 {
+        schedule.insert(at(8), call(ask, Normal, 3));
+    }
+    // V is 3; agent 1 starts at 5, after agent 3's turns at 3 and 4.
+    assert_eq!(drain(&mut schedule, at(9)), [7, 8, 6, 9, 10]);
 }
 
 #[test]

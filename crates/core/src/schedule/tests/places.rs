@@ -148,6 +148,31 @@ fn what_was_taken_and_not_sent_waits_again_where_it_was() {
 }
 
 #[test]
+fn giving_one_call_back_does_not_forgive_another() {
+    let mut schedule = waiting(&[(Normal, 1)]);
+    let cost = Cost { requests: 10 };
+    schedule.insert(
+        Moment::START,
+        Waiter {
+            cost,
+            ..call(2, Normal, 1)
+        },
+    );
+    schedule.insert(Moment::START, call(3, Normal, 1));
+    (4..=10).for_each(|ask| schedule.insert(Moment::START, call(ask, Normal, 2)));
+    let mut taken = [1, 4, 2].map(|ask| {
+        let pick = schedule.pick(Moment::START, OPEN).unwrap();
+        assert_eq!(pick.ask(), ask);
+        schedule.take(pick)
+    });
+    schedule.give_back(Moment::START, taken[0].take().unwrap());
+    assert_eq!(
+        drain(&mut schedule, Moment::START),
+        [5, 6, 7, 8, 9, 10, 1, 3]
+    );
+}
+
+#[test]
 fn a_call_given_back_with_a_backoff_waits_for_it() {
     let mut schedule = waiting(&[(Normal, 1), (Normal, 2)]);
     let pick = schedule.pick(Moment::START, OPEN).unwrap();
@@ -178,6 +203,15 @@ fn nothing_is_remembered_of_agents_that_have_gone() {
     }
     drain(&mut schedule, Moment::START);
     assert!(schedule.ranks.iter().all(|rank| rank.remembered() == 0));
+}
+
+#[test]
+fn what_is_remembered_of_idle_agents_is_bounded() {
+    let mut schedule = waiting(&[(Normal, 0)]);
+    for n in 1..=5_000 {
+        schedule.correct(Normal, &agent(n), 1, 1 + n as i64);
+    }
+    assert_eq!(schedule.ranks[Normal as usize].remembered(), 1 + 4_096);
 }
 
 fn calls() -> impl Strategy<Value = Vec<(usize, usize)>> {
