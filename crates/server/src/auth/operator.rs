@@ -65,42 +65,47 @@ impl OperatorRefusal {
     }
 }
 
-/// The names under which operators may reach their listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The names under which operators may reach their listener, and their token.
+#[derive(Debug)]
 pub struct OperatorDoor {
     hosts: BTreeSet<String>,
+    token: OperatorToken,
 }
 
 impl OperatorDoor {
-    /// The door of a listener: its own address, the names of this machine on
-    /// loopback, and the configured names with and without the port.
-    pub fn new(listener: SocketAddr, configured: &BTreeSet<String>) -> OperatorDoor {
+    /// The door of a listener: its own address (as bound), the names of this machine
+    /// on loopback, and the configured names with and without the port.
+    pub fn new(
+        listener: SocketAddr,
+        configured: &BTreeSet<String>,
+        token: OperatorToken,
+    ) -> OperatorDoor {
         let port = listener.port();
         let mut hosts: BTreeSet<String> = BTreeSet::from([listener.to_string()]);
         for name in ["localhost", "127.0.0.1", "[::1]"] {
             hosts.insert(format!("{name}:{port}"));
+            // Browsers leave the usual port out.
+            if port == 80 {
+                hosts.insert(name.to_owned());
+            }
         }
         for name in configured {
             hosts.extend([name.clone(), format!("{name}:{port}")]);
         }
-        OperatorDoor { hosts }
+        OperatorDoor { hosts, token }
     }
 
     /// Proves an operator: `Host`, `Origin` and token, in this order.
     ///
     /// # Errors
     /// See [`OperatorRefusal`].
-    pub fn identify(
-        &self,
-        headers: &HeaderMap,
-        token: &OperatorToken,
-    ) -> Result<OperatorCaller, OperatorRefusal> {
+    pub fn identify(&self, headers: &HeaderMap) -> Result<OperatorCaller, OperatorRefusal> {
         self.check(headers)?;
         let text = headers
             .get(header::AUTHORIZATION)
             .ok_or(OperatorRefusal::TokenMissing)?;
         let presented = super::bearer(text.as_bytes()).ok_or(OperatorRefusal::TokenMissing)?;
-        if !token.is(presented) {
+        if !self.token.is(presented) {
             return Err(OperatorRefusal::TokenWrong);
         }
         let operator = Operator::new("operator").expect("eight letters are a name");
@@ -147,8 +152,10 @@ mod tests {
     use secrecy::ExposeSecret;
 
     fn door() -> OperatorDoor {
+        let folder = tempfile::tempdir().unwrap();
+        let token = OperatorToken::open_or_create(folder.path()).unwrap();
         let configured = BTreeSet::from(["governor.example.com".to_owned()]);
-        OperatorDoor::new("127.0.0.1:7879".parse().unwrap(), &configured)
+        OperatorDoor::new("127.0.0.1:7879".parse().unwrap(), &configured, token)
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -198,15 +205,13 @@ mod tests {
 
     #[test]
     fn only_the_token_proves_an_operator() {
-        let folder = tempfile::tempdir().unwrap();
-        let token = OperatorToken::open_or_create(folder.path()).unwrap();
+        let door = door();
+        let secret = door.token.secret().expose_secret().to_owned();
         let identify = |value: &str| {
             let pairs = [("host", "localhost:7879"), ("authorization", value)];
-            door()
-                .identify(&headers(&pairs), &token)
+            door.identify(&headers(&pairs))
                 .map(|caller| caller.operator().to_string())
         };
-        let secret = token.secret().expose_secret();
         assert_eq!(
             identify(&format!("Bearer {secret}")),
             Ok("operator".to_owned())
@@ -219,12 +224,9 @@ mod tests {
             identify(&format!("Bearer {secret}x")),
             Err(OperatorRefusal::TokenWrong)
         );
-        assert_eq!(identify(secret), Err(OperatorRefusal::TokenMissing));
+        assert_eq!(identify(&secret), Err(OperatorRefusal::TokenMissing));
         assert_eq!(identify("Bearer "), Err(OperatorRefusal::TokenMissing));
         let without = headers(&[("host", "localhost:7879")]);
-        assert_eq!(
-            door().identify(&without, &token),
-            Err(OperatorRefusal::TokenMissing)
-        );
+        assert_eq!(door.identify(&without), Err(OperatorRefusal::TokenMissing));
     }
 }

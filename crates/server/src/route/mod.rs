@@ -38,7 +38,7 @@ pub struct Rule {
     /// What a repeat could do.
     pub class: Class,
     /// What the provider promises about repeats.
-    pub profile: Arc<Profile>,
+    pub profile: Profile,
     /// The request header that carries the action's key; `None` where none is honoured.
     pub idempotency_header: Option<HeaderName>,
     /// Where the answer names what was created.
@@ -57,7 +57,7 @@ pub struct Rule {
 
 impl Rule {
     /// Nothing is known but the class.
-    pub fn bare(class: Class, profile: Arc<Profile>) -> Rule {
+    pub fn bare(class: Class, profile: Profile) -> Rule {
         Rule {
             class,
             profile,
@@ -94,10 +94,7 @@ pub struct Route {
     pub class: Class,
     /// What is known of it.
     pub rule: Arc<Rule>,
-    /// What is appended to the provider's base: the caller's path byte for byte,
-    /// with the provider's prefix before it where it lacks that.
-    pub path: String,
-    /// The values of the template's names in this path, encoding untouched.
+    /// The values of the template's names in the call's path, encoding untouched.
     pub parameters: Parameters,
     /// Whether a rule matched.
     pub matched: Matched,
@@ -174,8 +171,7 @@ impl RouteTable {
             let mut rules = provider.endpoints.clone();
             // Stable: among equals the operator's rule, which stands first, wins.
             rules.sort_by_cached_key(|rule| rule.template.specificity());
-            let profile = Arc::new(provider.unmatched_profile.clone());
-            let bare = |class| Arc::new(Rule::bare(class, Arc::clone(&profile)));
+            let bare = |class| Arc::new(Rule::bare(class, provider.unmatched_profile.clone()));
             let routes = ProviderRoutes {
                 prefix: provider.path_prefix.clone(),
                 rules,
@@ -214,7 +210,6 @@ impl RouteTable {
                 endpoint: rule.endpoint.clone(),
                 class: rule.rule.class,
                 rule: Arc::clone(&rule.rule),
-                path: path.to_owned(),
                 parameters,
                 matched: Matched::Rule,
             },
@@ -230,7 +225,6 @@ impl RouteTable {
                     endpoint: fallback::endpoint(method, path),
                     class,
                     rule: Arc::clone(rule),
-                    path: path.to_owned(),
                     parameters: Parameters::new(),
                     matched: Matched::Nothing,
                 }
@@ -243,7 +237,7 @@ impl RouteTable {
 ///
 /// Worked: for the prefix `/v1`, `/v1/models` stays, `/models` becomes
 /// `/v1/models`, and so does `/v10` become `/v1/v10`.
-fn prefixed(prefix: &str, path: &str) -> String {
+pub(crate) fn prefixed(prefix: &str, path: &str) -> String {
     match path.strip_prefix(prefix) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => path.to_owned(),
         _ => format!("{prefix}{path}"),

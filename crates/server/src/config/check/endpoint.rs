@@ -97,12 +97,12 @@ fn endpoint(
     let template = template?;
     let rule = Rule {
         class: class?,
-        profile: Arc::new(Profile {
+        profile: Profile {
             idempotency,
             lookup,
             refusals_unprocessed,
             absent_is_success: options.absent_is_success.unwrap_or(false),
-        }),
+        },
         idempotency_header,
         operation_id,
         external_ref,
