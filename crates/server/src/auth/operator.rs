@@ -65,21 +65,16 @@ impl OperatorRefusal {
     }
 }
 
-/// The names under which operators may reach their listener, and their token.
-#[derive(Debug)]
+/// The names under which operators may reach their listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorDoor {
     hosts: BTreeSet<String>,
-    token: OperatorToken,
 }
 
 impl OperatorDoor {
     /// The door of a listener: its own address (as bound), the names of this machine
     /// on loopback, and the configured names with and without the port.
-    pub fn new(
-        listener: SocketAddr,
-        configured: &BTreeSet<String>,
-        token: OperatorToken,
-    ) -> OperatorDoor {
+    pub fn new(listener: SocketAddr, configured: &BTreeSet<String>) -> OperatorDoor {
         let port = listener.port();
         let mut hosts: BTreeSet<String> = BTreeSet::from([listener.to_string()]);
         for name in ["localhost", "127.0.0.1", "[::1]"] {
@@ -92,20 +87,24 @@ impl OperatorDoor {
         for name in configured {
             hosts.extend([name.clone(), format!("{name}:{port}")]);
         }
-        OperatorDoor { hosts, token }
+        OperatorDoor { hosts }
     }
 
     /// Proves an operator: `Host`, `Origin` and token, in this order.
     ///
     /// # Errors
     /// See [`OperatorRefusal`].
-    pub fn identify(&self, headers: &HeaderMap) -> Result<OperatorCaller, OperatorRefusal> {
+    pub fn identify(
+        &self,
+        headers: &HeaderMap,
+        token: &OperatorToken,
+    ) -> Result<OperatorCaller, OperatorRefusal> {
         self.check(headers)?;
         let text = headers
             .get(header::AUTHORIZATION)
             .ok_or(OperatorRefusal::TokenMissing)?;
         let presented = super::bearer(text.as_bytes()).ok_or(OperatorRefusal::TokenMissing)?;
-        if !self.token.is(presented) {
+        if !token.is(presented) {
             return Err(OperatorRefusal::TokenWrong);
         }
         let operator = Operator::new("operator").expect("eight letters are a name");
@@ -152,10 +151,8 @@ mod tests {
     use secrecy::ExposeSecret;
 
     fn door() -> OperatorDoor {
-        let folder = tempfile::tempdir().unwrap();
-        let token = OperatorToken::open_or_create(folder.path()).unwrap();
         let configured = BTreeSet::from(["governor.example.com".to_owned()]);
-        OperatorDoor::new("127.0.0.1:7879".parse().unwrap(), &configured, token)
+        OperatorDoor::new("127.0.0.1:7879".parse().unwrap(), &configured)
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -205,13 +202,15 @@ mod tests {
 
     #[test]
     fn only_the_token_proves_an_operator() {
-        let door = door();
-        let secret = door.token.secret().expose_secret().to_owned();
+        let folder = tempfile::tempdir().unwrap();
+        let token = OperatorToken::open_or_create(folder.path()).unwrap();
         let identify = |value: &str| {
             let pairs = [("host", "localhost:7879"), ("authorization", value)];
-            door.identify(&headers(&pairs))
+            door()
+                .identify(&headers(&pairs), &token)
                 .map(|caller| caller.operator().to_string())
         };
+        let secret = token.secret().expose_secret();
         assert_eq!(
             identify(&format!("Bearer {secret}")),
             Ok("operator".to_owned())
@@ -224,9 +223,12 @@ mod tests {
             identify(&format!("Bearer {secret}x")),
             Err(OperatorRefusal::TokenWrong)
         );
-        assert_eq!(identify(&secret), Err(OperatorRefusal::TokenMissing));
+        assert_eq!(identify(secret), Err(OperatorRefusal::TokenMissing));
         assert_eq!(identify("Bearer "), Err(OperatorRefusal::TokenMissing));
         let without = headers(&[("host", "localhost:7879")]);
-        assert_eq!(door.identify(&without), Err(OperatorRefusal::TokenMissing));
+        assert_eq!(
+            door().identify(&without, &token),
+            Err(OperatorRefusal::TokenMissing)
+        );
     }
 }

@@ -38,7 +38,7 @@ pub struct Rule {
     /// What a repeat could do.
     pub class: Class,
     /// What the provider promises about repeats.
-    pub profile: Profile,
+    pub profile: Arc<Profile>,
     /// The request header that carries the action's key; `None` where none is honoured.
     pub idempotency_header: Option<HeaderName>,
     /// Where the answer names what was created.
@@ -57,7 +57,7 @@ pub struct Rule {
 
 impl Rule {
     /// Nothing is known but the class.
-    pub fn bare(class: Class, profile: Profile) -> Rule {
+    pub fn bare(class: Class, profile: Arc<Profile>) -> Rule {
         Rule {
             class,
             profile,
@@ -171,7 +171,8 @@ impl RouteTable {
             let mut rules = provider.endpoints.clone();
             // Stable: among equals the operator's rule, which stands first, wins.
             rules.sort_by_cached_key(|rule| rule.template.specificity());
-            let bare = |class| Arc::new(Rule::bare(class, provider.unmatched_profile.clone()));
+            let profile = Arc::new(provider.unmatched_profile.clone());
+            let bare = |class| Arc::new(Rule::bare(class, Arc::clone(&profile)));
             let routes = ProviderRoutes {
                 prefix: provider.path_prefix.clone(),
                 rules,

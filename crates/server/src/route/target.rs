@@ -77,7 +77,7 @@ impl<'h> Target<'h> {
     ///
     /// # Errors
     /// See [`TargetError`]; none of them repeats any of the path.
-    pub fn parse(uri: &'h http::Uri) -> Result<Target<'h>, TargetError> {
+    pub fn of(uri: &'h http::Uri) -> Result<Target<'h>, TargetError> {
         if uri.authority().is_some() || uri.scheme().is_some() {
             return Err(TargetError::NotAPath);
         }
@@ -145,7 +145,7 @@ mod tests {
     #[track_caller]
     fn check(target: &str, expected: Result<(Option<&str>, Door<'_>), TargetError>) {
         let uri: http::Uri = target.parse().unwrap();
-        let found = Target::parse(&uri).map(|target| (target.run, target.door));
+        let found = Target::of(&uri).map(|target| (target.run, target.door));
         assert_eq!(found, expected, "{target}");
     }
 
@@ -206,14 +206,14 @@ mod tests {
     #[test]
     fn a_run_token_is_not_shown() {
         let uri: http::Uri = "/run/canary-7f3a/openai/v1".parse().unwrap();
-        assert!(!format!("{:?}", Target::parse(&uri)).contains("canary"));
+        assert!(!format!("{:?}", Target::of(&uri)).contains("canary"));
     }
 
     proptest! {
         #[test]
         fn no_target_panics(text in "[/a-z?%.*:@]{0,60}") {
             if let Ok(uri) = text.parse::<http::Uri>() {
-                let _ = Target::parse(&uri);
+                let _ = Target::of(&uri);
             }
         }
     }

@@ -97,12 +97,12 @@ fn endpoint(
     let template = template?;
     let rule = Rule {
         class: class?,
-        profile: Profile {
+        profile: Arc::new(Profile {
             idempotency,
             lookup,
             refusals_unprocessed,
             absent_is_success: options.absent_is_success.unwrap_or(false),
-        },
+        }),
         idempotency_header,
         operation_id,
         external_ref,
