@@ -140,6 +140,7 @@ impl Writer {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 (self.appender.chain, self.appender.behind) = before;
+                self.appender.hand.let_go();
                 let failed = failure(&error);
                 entries
                     .iter()
@@ -175,8 +176,10 @@ impl Writer {
             self.order.note(entry, outcome.is_ok());
             outcomes.push(outcome);
         }
+        self.appender.hand.flush(&tx)?;
         fail::point(fail::BEFORE_COMMIT);
         tx.commit()?;
+        self.appender.hand.tidy();
         Ok(outcomes)
     }
 
