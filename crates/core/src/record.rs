@@ -222,6 +222,7 @@ impl ActionRow {
         match event {
             Event::ActionSent {
                 attempt,
+                waited,
                 key_safe_until,
                 ..
             } => {

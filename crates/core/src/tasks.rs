@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::action::breaker::{Breaker, Constraint, Path};
+use crate::action::failure::Failure;
 use crate::engine::TaskAllowance;
 use crate::event::{CancelledBy, Durability, Event, Record};
 use crate::id::{Agent, RecordSeq, Task};
@@ -36,7 +37,7 @@ pub enum TaskRefusal {
     /// Its deadline has passed.
     DeadlineExceeded,
     /// This path failed identically too often.
-    BreakerOpen(Constraint),
+    BreakerTripped(Constraint),
     /// Too many tasks are open.
     TooMany,
 }
@@ -98,8 +99,13 @@ impl TaskBook {
             if row.cancelled {
                 book.ended.push_back(key.clone());
             }
-            let breaker = Breaker::new(limits.breaker_failures);
-            book.tasks.insert(key, Open { row, breaker });
+            book.tasks.insert(
+                key,
+                Open {
+                    row,
+                    breaker: Breaker::new(limits.breaker_failures),
+                },
+            );
         }
         book
     }
@@ -116,7 +122,9 @@ impl TaskBook {
         path: &Path,
     ) -> Result<TaskAllowance, TaskRefusal> {
         self.open(now, key, goal)?;
-        let Some(open) = self.tasks.get(key) else { return Err(TaskRefusal::TooMany) };
+        let Some(open) = self.tasks.get(key) else {
+            return Err(TaskRefusal::TooMany);
+        };
         if open.row.cancelled {
             return Err(TaskRefusal::Cancelled);
         }
@@ -124,7 +132,7 @@ impl TaskBook {
             return Err(TaskRefusal::DeadlineExceeded);
         }
         if let Some(constraint) = open.breaker.constraint(path) {
-            return Err(TaskRefusal::BreakerOpen(constraint));
+            return Err(TaskRefusal::BreakerTripped(constraint));
         }
         Ok(self.allowance(key))
     }
@@ -132,14 +140,18 @@ impl TaskBook {
     /// What a task still allows.
     pub fn allowance(&self, key: &TaskKey) -> TaskAllowance {
         match self.tasks.get(key) {
-            Some(open) if open.row.cancelled => {
-                TaskAllowance { retries: 0, wait: Span::ZERO }
-            }
+            Some(open) if open.row.cancelled => TaskAllowance {
+                retries: 0,
+                wait: Span::ZERO,
+            },
             Some(open) => TaskAllowance {
                 retries: self.limits.max_retries.saturating_sub(open.row.retries),
                 wait: self.limits.max_wait.saturating_sub(open.row.waited),
             },
-            None => TaskAllowance { retries: self.limits.max_retries, wait: self.limits.max_wait },
+            None => TaskAllowance {
+                retries: self.limits.max_retries,
+                wait: self.limits.max_wait,
+            },
         }
     }
 
@@ -155,7 +167,9 @@ impl TaskBook {
 
     /// Books repeats and waiting.
     pub fn charge(&mut self, now: Moment, key: &TaskKey, retries: u32, waited: Span) {
-        let Some(open) = self.tasks.get_mut(key) else { return };
+        let Some(open) = self.tasks.get_mut(key) else {
+            return;
+        };
         let event = Event::TaskCharged {
             task: key.1.clone(),
             agent: key.0.clone(),
@@ -166,16 +180,15 @@ impl TaskBook {
         self.record(now, Durability::Process, event);
     }
 
-    /// A deterministic failure on a path of a task. Returns the constraint if
-    /// that tripped the breaker.
+    /// A deterministic failure on a path of a task. Says so if it tripped the breaker.
     pub fn failed(
         &mut self,
         now: Moment,
         key: &TaskKey,
         path: &Path,
-        error: &crate::action::breaker::Failure,
+        failure: &Failure,
     ) -> Option<Constraint> {
-        self.tasks.get_mut(key)?.breaker.failed(now, path, error)
+        self.tasks.get_mut(key)?.breaker.failed(now, path, failure)
     }
 
     /// A success on a path of a task.
@@ -197,7 +210,9 @@ impl TaskBook {
         by: CancelledBy,
     ) -> Result<(), TaskRefusal> {
         self.open(now, key, None)?;
-        let Some(open) = self.tasks.get_mut(key) else { return Err(TaskRefusal::TooMany) };
+        let Some(open) = self.tasks.get_mut(key) else {
+            return Err(TaskRefusal::TooMany);
+        };
         if open.row.cancelled {
             return Ok(());
         }
@@ -209,14 +224,20 @@ impl TaskBook {
         open.row.apply(&event);
         self.ended.push_back(key.clone());
         let seq = self.record(now, Durability::Power, event);
-        self.held.insert(seq, TaskOutput::Cancelled { key: key.clone(), by });
+        self.held.insert(
+            seq,
+            TaskOutput::Cancelled {
+                key: key.clone(),
+                by,
+            },
+        );
         Ok(())
     }
 
     /// An operator or another policy gives every path a new chance.
     pub fn reset_breakers(&mut self) {
         for open in self.tasks.values_mut() {
-            open.breaker = Breaker::new(self.limits.breaker_failures);
+            open.breaker.reset_all(self.limits.breaker_failures);
         }
     }
 
@@ -303,7 +324,12 @@ impl TaskBook {
     fn record(&mut self, at: Moment, durability: Durability, event: Event) -> RecordSeq {
         self.last = RecordSeq(self.last.0 + 1);
         if !self.poisoned {
-            let record = Record { seq: self.last, at, durability, event };
+            let record = Record {
+                seq: self.last,
+                at,
+                durability,
+                event,
+            };
             self.ready.push_back(TaskOutput::Record(record));
         }
         self.last

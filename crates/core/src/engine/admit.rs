@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use super::Engine;
-use super::input::{Chance, Submit};
+use super::input::{Chance, Setup, Submit};
 use super::live::{Caller, Live, Turn};
 use super::output::{Output, Refusal, WaitReason};
 use super::timers::Timer;
 use crate::action::problem::Code;
 use crate::event::{Durability, Event, Requested};
 use crate::id::{ActionId, Scope};
-use crate::ledger::Reason;
 use crate::record::ActionRow;
-use crate::schedule::Waiter;
+use crate::schedule::{AskKey, Full, Lane, Waiter};
 use crate::time::{Moment, Span};
-use crate::word::{Cause, State};
+use crate::word::{Cause, Priority, State};
 
 impl Engine {
     /// A call asks to be sent. What comes of it leaves through the outputs:
@@ -39,7 +38,10 @@ impl Engine {
             if let Some(spacing) = self.spacings.get_mut(scope) {
                 spacing.seen(now, requested.priority);
             } else if self.spacings.len() < super::dispatch::SPACINGS_MAX {
-                self.spacings.entry(scope.clone()).or_default().seen(now, requested.priority);
+                self.spacings
+                    .entry(scope.clone())
+                    .or_default()
+                    .seen(now, requested.priority);
             }
         }
         if let Some(key) = &requested.key {
@@ -76,7 +78,11 @@ impl Engine {
             }
             None => {
                 let finished = self.finished.get(key)?;
-                (finished.action, finished.payload_digest, finished.endpoint.clone())
+                (
+                    finished.action,
+                    finished.payload_digest,
+                    finished.endpoint.clone(),
+                )
             }
         };
         if digest != requested.payload_digest || endpoint != requested.endpoint {
@@ -85,52 +91,81 @@ impl Engine {
                 refusal: Refusal {
                     code: Code::KeyReused,
                     scope: self.scope.clone(),
-                    why: format!("the idempotency key belongs to action {existing}, which has another payload"),
+                    why: format!(
+                        "the idempotency key belongs to action {existing}, which has another payload"
+                    ),
                     retry_at: None,
                 },
             });
         }
         if self.actions.contains_key(&existing) {
-            self.record(now, existing, Event::Joined { action: existing, by: "key".to_owned() });
+            self.record(
+                now,
+                existing,
+                Event::Joined {
+                    action: existing,
+                    by: "key".to_owned(),
+                },
+            );
         }
-        Some(Output::Join { action: requested.action, existing })
+        Some(Output::Join {
+            action: requested.action,
+            existing,
+        })
     }
 
     /// Whether the call may become an action. Making room may hand back another one.
     fn admissible(&mut self, now: Moment, submit: &Submit) -> Result<(), Refusal> {
         let requested = &submit.requested;
         let refuse = |code, scope: &Scope, why: String, retry_at| {
-            Err(Refusal { code, scope: scope.clone(), why, retry_at })
+            Err(Refusal {
+                code,
+                scope: scope.clone(),
+                why,
+                retry_at,
+            })
         };
         if self.outbox.is_poisoned() {
             let why = "the journal can't be written; nothing is sent unrecorded".to_owned();
-            return refuse(Code::AuditUnavailable, &self.scope, why, Some(now + Span::from_secs(5)));
+            return refuse(
+                Code::AuditUnavailable,
+                &self.scope,
+                why,
+                Some(now + Span::from_secs(5)),
+            );
         }
         if requested.deadline <= now {
             let why = "the deadline has passed".to_owned();
             return refuse(Code::DeadlinePassed, &self.scope, why, None);
         }
-        let of_agent = self.loads.of(&requested.agent).map_or(0, super::live::Load::waiting);
+        let of_agent = self
+            .loads
+            .of(&requested.agent)
+            .map_or(0, super::live::Load::waiting);
         if self.policy.max_waiting_per_agent <= of_agent {
             let why = format!("agent {} has {of_agent} calls waiting", requested.agent);
             let retry_at = self.expected_start(now, submit, 0).map(|(at, _, _)| at);
             return refuse(Code::AgentQueueFull, &self.scope, why, retry_at);
         }
         if self.policy.max_waiting <= self.asks.len() {
-            match self.schedule.evict(requested.priority).and_then(|ask| self.asks.get(&ask)) {
+            let arriving = waiter(self.next_ask, requested, &submit.setup, now);
+            let evicted = self.schedule.evict(&arriving, Full::Account);
+            match evicted.and_then(|ask| self.asks.get(&ask)) {
                 Some(victim) if self.actions.get(victim).is_some_and(Live::never_sent) => {
                     let victim = *victim;
                     self.hand_back(now, victim);
                 }
                 _ => {
                     let why = format!("{} calls wait for this account", self.asks.len());
-                    let at = self.expected_start(now, submit, self.asks.len()).map(|(at, _, _)| at);
+                    let at = self
+                        .expected_start(now, submit, self.asks.len())
+                        .map(|(at, _, _)| at);
                     let retry_at = Some(at.unwrap_or(now + Span::from_secs(1)));
                     return refuse(Code::QueueFull, &self.scope, why, retry_at);
                 }
             }
         }
-        let ahead = self.schedule.would_wait_behind(requested.priority);
+        let ahead = self.ahead_of(requested.priority);
         if let Some((at, scope, reason)) = self.expected_start(now, submit, ahead)
             && submit.hold_until < at
             && !requested.detached
@@ -175,10 +210,18 @@ impl Engine {
         retry_at: Option<Moment>,
     ) {
         let scope = self.scope.clone();
-        let refusal = Refusal { code, scope, why, retry_at };
+        let refusal = Refusal {
+            code,
+            scope,
+            why,
+            retry_at,
+        };
         self.dequeue(id);
         self.finish(now, id, State::CancelledNotSent, code.word(), |_| {
-            Some(Output::Refuse { action: id, refusal })
+            Some(Output::Refuse {
+                action: id,
+                refusal,
+            })
         });
     }
 
@@ -194,12 +237,17 @@ impl Engine {
                 retry_at: refusal.retry_at,
             },
         );
-        self.outbox.free(Output::Refuse { action: requested.action, refusal });
+        self.outbox.free(Output::Refuse {
+            action: requested.action,
+            refusal,
+        });
     }
 
     /// Gives an action a place in the queue.
     pub(super) fn enqueue(&mut self, now: Moment, id: ActionId, turn: Turn, ready_at: Moment) {
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         live.turn = Some(turn);
         self.asks.insert(live.ask, id);
         let over = live.setup.agent_concurrent_max.is_some_and(|max| {
@@ -214,24 +262,31 @@ impl Engine {
             });
             return;
         }
+        let requested = Arc::clone(&live.row.requested);
         let waiter = Waiter {
-            ask,
-            priority: live.row.requested.priority,
-            agent: live.row.requested.agent.clone(),
-            weight: live.setup.weight,
             lane: live.lane,
-            cost: live.setup.cost,
-            ready_at,
             arrived: live.row.requested_at,
-            place: None,
+            ..waiter(ask, &requested, &live.setup, ready_at)
         };
-        self.loads.change(&live.row.requested.agent, |load| load.scheduled += 1);
+        self.loads
+            .change(&requested.agent, |load| load.scheduled += 1);
         self.schedule.insert(now, waiter);
+    }
+
+    /// How many calls would go before one that arrives now, as far as ranks say.
+    fn ahead_of(&self, priority: Priority) -> usize {
+        Priority::ALL
+            .iter()
+            .filter(|rank| **rank <= priority)
+            .map(|rank| self.schedule.len_at(*rank))
+            .sum()
     }
 
     /// Takes an action out of the queue, wherever it waits.
     pub(super) fn dequeue(&mut self, id: ActionId) {
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         if live.turn.take().is_none() {
             return;
         }
@@ -264,7 +319,11 @@ impl Engine {
         let blocked = self.ledger.stage(now, call).err();
         let (mut at, scope, reason) = match blocked {
             Some(blocked) if blocked.until == Moment::NEVER => return None,
-            Some(blocked) => (blocked.until, blocked.scope, WaitReason::Scope(blocked.reason)),
+            Some(blocked) => (
+                blocked.until,
+                blocked.scope,
+                WaitReason::Scope(blocked.reason),
+            ),
             None if ahead == 0 => return None,
             None => (now, self.scope.clone(), WaitReason::Turn),
         };
@@ -279,7 +338,17 @@ impl Engine {
     }
 }
 
-/// Whether a block comes from the provider's side for a stated time.
-pub(super) fn is_hold(reason: Reason) -> bool {
-    matches!(reason, Reason::Closed | Reason::Probing)
+/// A call as the schedule sees it, in the account's own lane.
+fn waiter(ask: AskKey, requested: &Requested, setup: &Setup, ready_at: Moment) -> Waiter {
+    Waiter {
+        ask,
+        priority: requested.priority,
+        agent: requested.agent.clone(),
+        weight: setup.weight,
+        lane: Lane(0),
+        cost: setup.cost,
+        ready_at,
+        arrived: ready_at,
+        place: None,
+    }
 }

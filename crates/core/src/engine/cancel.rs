@@ -23,7 +23,9 @@ pub(super) const WAIT_EXHAUSTED: &str = "wait_exhausted";
 impl Engine {
     /// An action is told to stop. Unknown or ended ones are left alone.
     pub fn handle_cancel(&mut self, now: Moment, id: ActionId, by: CancelledBy) {
-        let Some(live) = self.actions.get(&id) else { return };
+        let Some(live) = self.actions.get(&id) else {
+            return;
+        };
         if live.row.cancelled {
             return;
         }
@@ -67,7 +69,9 @@ impl Engine {
     /// The caller's connection dropped. What still waits is withdrawn (the same
     /// key may be submitted again); a write that is out goes on.
     pub fn handle_caller_gone(&mut self, now: Moment, id: ActionId) {
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         live.caller = Caller::Gone;
         if live.row.requested.detached || live.row.uncertain || live.row.state == State::Escalated {
             return;
@@ -80,7 +84,14 @@ impl Engine {
             }
             Some((Open::Lookup(_), _)) => {}
             None => {
-                self.record(now, id, Event::Cancelled { action: id, by: CancelledBy::Caller });
+                self.record(
+                    now,
+                    id,
+                    Event::Cancelled {
+                        action: id,
+                        by: CancelledBy::Caller,
+                    },
+                );
                 self.dequeue(id);
                 self.finish_cancelled(now, id);
                 self.dispatch(now);
@@ -90,23 +101,31 @@ impl Engine {
 
     /// Ends an action that was told to stop and certainly had no effect.
     pub(super) fn finish_cancelled(&mut self, now: Moment, id: ActionId) {
-        self.finish(now, id, State::CancelledNotSent, Code::Cancelled.word(), |live| {
-            Some(Output::Finish {
-                action: live.id(),
-                state: State::CancelledNotSent,
-                code: Code::Cancelled,
-                why: "cancelled before it had any effect".to_owned(),
-                operation_id: None,
-                escalation: None,
-                retry_at: None,
-            })
-        });
+        self.finish(
+            now,
+            id,
+            State::CancelledNotSent,
+            Code::Cancelled.word(),
+            |live| {
+                Some(Output::Finish {
+                    action: live.id(),
+                    state: State::CancelledNotSent,
+                    code: Code::Cancelled,
+                    why: "cancelled before it had any effect".to_owned(),
+                    operation_id: None,
+                    escalation: None,
+                    retry_at: None,
+                })
+            },
+        );
     }
 
     /// After a lost commit: whoever still waits is let go. Nothing is recorded;
     /// what the journal knows decides what a rebuilt engine does.
     pub(super) fn let_go_after_fault(&mut self, id: ActionId) {
-        let Some(live) = self.actions.remove(&id) else { return };
+        let Some(live) = self.actions.remove(&id) else {
+            return;
+        };
         let on_the_wire = live.sent_at.is_some();
         let is_write = live.row.requested.class.is_write();
         let output = match (on_the_wire, is_write) {
@@ -137,7 +156,9 @@ impl Engine {
 
     /// The time for which a caller is held is over.
     pub(super) fn end_hold(&mut self, now: Moment, id: ActionId, at: Moment) {
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         if live.caller != Caller::Held(at) || live.open.is_some() {
             // An attempt that is out is not a wait: its answer decides.
             return;
@@ -150,7 +171,10 @@ impl Engine {
             let why = "it waited as long as its caller is held".to_owned();
             let call = super::dispatch::call_of(&live.setup, &live.row.requested);
             let scopes = live.setup.scopes.clone();
-            let call = crate::ledger::Call { scopes: &scopes, ..call };
+            let call = crate::ledger::Call {
+                scopes: &scopes,
+                ..call
+            };
             let ahead = self.schedule.position(live.ask).unwrap_or(0);
             let retry_at = self.estimate(now, &call, ahead).map(|(at, _, _)| at);
             self.refuse_live(now, id, Code::HoldExceeded, why, retry_at);
@@ -182,7 +206,9 @@ impl Engine {
         at: Moment,
     ) {
         let _ = chance;
-        let Some(live) = self.actions.get(&id) else { return };
+        let Some(live) = self.actions.get(&id) else {
+            return;
+        };
         if live.row.requested.deadline != at
             || live.open.is_some()
             || live.row.uncertain
@@ -208,19 +234,16 @@ impl Engine {
         at: Moment,
     ) {
         let _ = chance;
-        let Some(live) = self.actions.get(&id) else { return };
+        let Some(live) = self.actions.get(&id) else {
+            return;
+        };
         if live.wait_until == at && live.turn.is_some() && !live.row.uncertain {
             self.give_last_answer(now, id, WAIT_EXHAUSTED);
         }
     }
 
     /// Ends a waiting action with the last answer that the provider gave.
-    pub(super) fn give_last_answer(
-        &mut self,
-        now: Moment,
-        id: ActionId,
-        code: &'static str,
-    ) {
+    pub(super) fn give_last_answer(&mut self, now: Moment, id: ActionId, code: &'static str) {
         self.dequeue(id);
         self.finish(now, id, State::FailedDefinite, code, |live| {
             Some(Output::Deliver {

@@ -1,6 +1,7 @@
 //! Why a call waits: position, reason, scope, expected start.
 
 use super::Engine;
+use super::dispatch::Manners;
 use super::live::{Live, Open};
 use super::output::{Parked, WaitReason};
 use crate::id::{ActionId, Scope};
@@ -42,7 +43,13 @@ impl Engine {
             }
             (until, _) => until,
         };
-        Some(Parked { action: id, reason, scope, position, expected_start })
+        Some(Parked {
+            action: id,
+            reason,
+            scope,
+            position,
+            expected_start,
+        })
     }
 
     fn reason(
@@ -59,7 +66,7 @@ impl Engine {
         if kept_back {
             return (WaitReason::AgentLimit, self.scope.clone(), None);
         }
-        match self.what_is_in_the_way(now, live) {
+        match self.what_is_in_the_way(now, live, Manners::Spaced) {
             Err(way) => {
                 let until = (way.until < Moment::NEVER).then(|| way.until.max(ready_at));
                 (way.reason, way.scope, until)
@@ -78,7 +85,10 @@ impl Engine {
             .values()
             .filter_map(|id| {
                 let parked = self.explain_wait(now, *id)?;
-                Some(QueueView { parked, row: self.actions.get(id)?.row.clone() })
+                Some(QueueView {
+                    parked,
+                    row: self.actions.get(id)?.row.clone(),
+                })
             })
             .take(limit)
             .collect()
@@ -97,7 +107,10 @@ impl Engine {
 
     /// Calls that are out on the wire.
     pub fn on_the_wire(&self) -> usize {
-        self.actions.values().filter(|live| live.open.is_some()).count()
+        self.actions
+            .values()
+            .filter(|live| live.open.is_some())
+            .count()
     }
 
     /// One action in hand.

@@ -83,7 +83,10 @@ pub struct TaskAllowance {
 
 impl TaskAllowance {
     /// No bound.
-    pub const UNLIMITED: TaskAllowance = TaskAllowance { retries: u32::MAX, wait: Span::MAX };
+    pub const UNLIMITED: TaskAllowance = TaskAllowance {
+        retries: u32::MAX,
+        wait: Span::MAX,
+    };
 }
 
 /// The end of an attempt, or the head of an answer whose body streams on.

@@ -20,8 +20,12 @@ impl Engine {
             return;
         }
         let id = report.action;
-        let Some(live) = self.actions.get_mut(&id) else { return };
-        let Some((Open::Lookup(number), permit)) = live.open else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
+        let Some((Open::Lookup(number), permit)) = live.open else {
+            return;
+        };
         if number != report.lookup {
             return;
         }
@@ -48,9 +52,14 @@ impl Engine {
     fn judge_lookup(&mut self, now: Moment, chance: &mut Chance, report: &LookupReport) {
         let id = report.action;
         let live = &self.actions[&id];
-        let Some(profile) = live.setup.profile.lookup.clone() else { return };
+        let Some(profile) = live.setup.profile.lookup.clone() else {
+            return;
+        };
         let last_sent_at = live.row.last_sent_at.unwrap_or(now);
-        let so_far = Lookups { last_send: last_sent_at, made: report.lookup };
+        let so_far = Lookups {
+            last_send: last_sent_at,
+            made: report.lookup,
+        };
         let asked_at = live.sent_at.unwrap_or(now);
         let learned = lookup::learn(found_of(report), &profile, so_far, asked_at, now);
         let next = match learned {
@@ -72,12 +81,16 @@ impl Engine {
         match learned {
             Learned::Happened => self.reconciled(now, id, "lookup"),
             Learned::Failed => {
-                self.record(now, id, Event::Reconciled {
-                    action: id,
-                    applied: false,
-                    by: "lookup".to_owned(),
-                    operation_id: None,
-                });
+                self.record(
+                    now,
+                    id,
+                    Event::Reconciled {
+                        action: id,
+                        applied: false,
+                        by: "lookup".to_owned(),
+                        operation_id: None,
+                    },
+                );
                 self.finish_in_own_words(
                     now,
                     id,
@@ -90,7 +103,11 @@ impl Engine {
             Learned::AskAgain { not_before } => {
                 self.enqueue(now, id, Turn::Lookup, not_before);
                 let next = Following::Lookup;
-                self.outbox.free(Output::Continue { action: id, next, due: not_before });
+                self.outbox.free(Output::Continue {
+                    action: id,
+                    next,
+                    due: not_before,
+                });
             }
             Learned::CannotKnow(blind) => {
                 self.ask_about(now, chance, id, Trigger::UncertainEffect, blind.says());
@@ -101,12 +118,16 @@ impl Engine {
     /// What was unknown is known to have happened.
     pub(super) fn reconciled(&mut self, now: Moment, id: ActionId, by: &str) {
         let operation_id = self.actions[&id].row.operation_id.clone();
-        self.record(now, id, Event::Reconciled {
-            action: id,
-            applied: true,
-            by: by.to_owned(),
-            operation_id,
-        });
+        self.record(
+            now,
+            id,
+            Event::Reconciled {
+                action: id,
+                applied: true,
+                by: by.to_owned(),
+                operation_id,
+            },
+        );
         self.finish_in_own_words(
             now,
             id,
@@ -118,18 +139,26 @@ impl Engine {
 
     /// What was unknown is known not to have happened: the same key may go again.
     pub(super) fn proven_absent(&mut self, now: Moment, chance: &mut Chance, id: ActionId) {
-        self.record(now, id, Event::Reconciled {
-            action: id,
-            applied: false,
-            by: "lookup".to_owned(),
-            operation_id: None,
-        });
+        self.record(
+            now,
+            id,
+            Event::Reconciled {
+                action: id,
+                applied: false,
+                by: "lookup".to_owned(),
+                operation_id: None,
+            },
+        );
         // The last attempt is described as what it turned out to be: nothing.
         let evidence = Evidence::Lost(Lost::Closed);
         let live = &self.actions[&id];
         let judged = Judged {
             after_unknown: AfterUnknown::No,
-            interest: if live.row.cancelled { Interest::Cancelled } else { Interest::Wanted },
+            interest: if live.row.cancelled {
+                Interest::Cancelled
+            } else {
+                Interest::Wanted
+            },
             held_until: Moment::NEVER,
             ..self.judged(now, chance, live, &evidence, TaskAllowance::UNLIMITED)
         };
@@ -152,7 +181,17 @@ impl Engine {
         let left = live.setup.limits.max_wait.saturating_sub(live.row.waited);
         let attempt = live.row.attempts + 1;
         let task = live.row.requested.task.clone();
-        self.record(now, id, Event::RetryScheduled { action: id, attempt, due, waited, why: bounded_text(&why) });
+        self.record(
+            now,
+            id,
+            Event::RetryScheduled {
+                action: id,
+                attempt,
+                due,
+                waited,
+                why: bounded_text(&why),
+            },
+        );
         if let Some(live) = self.actions.get_mut(&id) {
             let until = if cause == Cause::Policy && Span::ZERO < left {
                 now + left
@@ -163,10 +202,18 @@ impl Engine {
             self.timers.arm(until, super::timers::Timer::WaitBudget(id));
         }
         if let Some(task) = task {
-            self.outbox.free(Output::ChargeTask { task, retries: 1, waited: wait });
+            self.outbox.free(Output::ChargeTask {
+                task,
+                retries: 1,
+                waited: wait,
+            });
         }
         self.enqueue(now, id, Turn::Attempt(cause), due);
-        self.outbox.free(Output::Continue { action: id, next: Following::Attempt, due });
+        self.outbox.free(Output::Continue {
+            action: id,
+            next: Following::Attempt,
+            due,
+        });
     }
 }
 

@@ -42,13 +42,10 @@ mod restore;
 mod settle;
 mod timers;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 pub use explain::{ActionView, QueueView};
-pub use input::{
-    BodyEnd, Chance, Decision, LookupReport, Report, Setup, Submit, TaskAllowance,
-};
+pub use input::{BodyEnd, Chance, Decision, LookupReport, Report, Setup, Submit, TaskAllowance};
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};
 pub use question::DecisionError;
 
@@ -59,7 +56,8 @@ use crate::ledger::{Change, Ledger};
 use crate::policy::AccountPolicy;
 use crate::record::{EscalationRow, ScopeRow};
 use crate::schedule::{AskKey, Schedule, Spacing};
-use crate::time::{Moment, Span};
+use crate::time::Moment;
+use crate::word::State;
 use live::{Live, Loads};
 use timers::{Timer, Timers};
 
@@ -202,6 +200,7 @@ impl Engine {
         self.ledger.set_policy(now, &policy);
         self.retry_budget.set_policy(policy.retry_budget);
         self.refusals.set_policy(policy.refusal_budget);
+        self.schedule.set_floors(policy.floors_permille);
         self.policy = policy;
         self.dispatch(now);
     }
@@ -217,7 +216,10 @@ impl Engine {
         self.outbox.record(
             now,
             Durability::Power,
-            Event::Resumed { scope: scope.clone(), by },
+            Event::Resumed {
+                scope: scope.clone(),
+                by,
+            },
         );
         let changes = self.ledger.resume(now, scope);
         self.publish(now, &mut chance, changes);
@@ -229,7 +231,10 @@ impl Engine {
     /// Records an event about an action in hand, and folds it into its row.
     fn record(&mut self, now: Moment, id: ActionId, event: Event) -> RecordSeq {
         let live = self.actions.get_mut(&id);
-        debug_assert!(live.is_some(), "a record about an action that is not in hand");
+        debug_assert!(
+            live.is_some(),
+            "a record about an action that is not in hand"
+        );
         let mut durability = Durability::Process;
         if let Some(live) = live {
             if live.row.requested.class.is_write() {
@@ -237,7 +242,11 @@ impl Engine {
             }
             if !matches!(event, Event::ActionRequested(_)) {
                 let applied = live.row.apply(&event, now);
-                debug_assert!(applied.is_ok(), "{}", applied.err().map_or_else(String::new, |e| e.to_string()));
+                debug_assert!(
+                    applied.is_ok(),
+                    "{}",
+                    applied.err().map_or_else(String::new, |e| e.to_string())
+                );
             }
         }
         if matches!(event, Event::Decided { .. }) {
@@ -249,7 +258,13 @@ impl Engine {
     /// Publishes what changed in the ledger: journal first, then everybody.
     fn publish(&mut self, now: Moment, chance: &mut Chance, changes: Vec<Change>) {
         for change in changes {
-            if let Change::Mode { scope, from, to, why, .. } = &change
+            if let Change::Mode {
+                scope,
+                from,
+                to,
+                why,
+                ..
+            } = &change
                 && let Some(saved) = self.saved(now, scope)
             {
                 self.outbox.record(
@@ -276,8 +291,18 @@ impl Engine {
 
     /// Remembers a finished key for a while.
     fn remember_finished(&mut self, live: &Live) {
-        let Some(key) = live.row.requested.key.clone() else { return };
+        let Some(key) = live.row.requested.key.clone() else {
+            return;
+        };
         self.keys.remove(&key);
+        if matches!(
+            live.row.state,
+            State::CancelledNotSent | State::FailedDefinite | State::Interrupted
+        ) {
+            // It had no effect: whether the same key may go again is for the
+            // store's record to say.
+            return;
+        }
         let finished = Finished {
             action: live.id(),
             payload_digest: live.row.requested.payload_digest,

@@ -47,14 +47,22 @@ impl Outbox {
         let seq = RecordSeq(self.last.0 + 1);
         self.last = seq;
         if !self.poisoned {
-            self.ready.push_back(Output::Record(Record { seq, at, durability, event }));
+            self.ready.push_back(Output::Record(Record {
+                seq,
+                at,
+                durability,
+                event,
+            }));
         }
         seq
     }
 
     /// Lets an output leave once the record is committed.
     pub(super) fn after(&mut self, seq: RecordSeq, output: Output) {
-        debug_assert!(RecordSeq(0) < seq && seq <= self.last, "a record that was never made");
+        debug_assert!(
+            RecordSeq(0) < seq && seq <= self.last,
+            "a record that was never made"
+        );
         if !self.poisoned {
             self.held.entry(seq).or_default().push(output);
         }
@@ -76,7 +84,8 @@ impl Outbox {
     pub(super) fn poison(&mut self) {
         self.poisoned = true;
         self.held.clear();
-        self.ready.retain(|output| !matches!(output, Output::Record(_)));
+        self.ready
+            .retain(|output| !matches!(output, Output::Record(_)));
     }
 
     pub(super) fn is_poisoned(&self) -> bool {

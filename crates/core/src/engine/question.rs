@@ -5,9 +5,10 @@ use super::input::{Chance, Decision};
 use super::live::{Caller, Turn};
 use super::output::{Following, Output};
 use super::timers::Timer;
-use crate::action::escalation::{self, Situation};
+use crate::action::choices::{self, Applied, CanLookUp, KeyPromise, NewOperation, Situation};
+use crate::action::decide::{Interest, Replay};
 use crate::action::problem::Code;
-use crate::event::{Decider, Event, bounded_text};
+use crate::event::{Decider, Durability, Event, bounded_text};
 use crate::id::{ActionId, EscalationId, Operator, Scope};
 use crate::ledger::Change;
 use crate::record::EscalationRow;
@@ -56,26 +57,43 @@ impl Engine {
             return Err(DecisionError::NotOpen);
         };
         if !row.choices.contains(&decision.choice) {
-            return Err(DecisionError::NotOffered { offered: row.choices.clone() });
+            return Err(DecisionError::NotOffered {
+                offered: row.choices.clone(),
+            });
         }
-        if decision.version.is_some_and(|version| version != row.version) {
-            return Err(DecisionError::Changed { version: row.version });
+        if decision
+            .version
+            .is_some_and(|version| version != row.version)
+        {
+            return Err(DecisionError::Changed {
+                version: row.version,
+            });
         }
         let action = row.action;
         // What was offered may no longer hold: a key can grow too old while a person thinks.
         if let Some(id) = action
-            && let Some(situation) = self.situation(now, id)
+            && let Some(situation) = self.situation(id, row.trigger)
         {
-            let offered = escalation::choices(row.trigger, &situation);
-            if !offered.contains(&decision.choice) {
+            if !choices::is_offered(decision.choice, &situation, now) {
+                let offered = choices::offers(&situation, now);
+                let offered = offered.into_iter().map(|offer| offer.choice).collect();
                 return Err(DecisionError::NotOffered { offered });
             }
         }
         let scope = row.scope.clone();
-        self.close_question(now, escalation, action, decision.choice, Decider::Operator(decision.by.clone()), decision.note);
+        self.close_question(
+            now,
+            escalation,
+            action,
+            decision.choice,
+            Decider::Operator(decision.by.clone()),
+            decision.note,
+        );
         match action {
             Some(id) => self.carry_out(now, &mut chance, id, decision.choice, decision.by),
-            None => self.carry_out_for_scope(now, &mut chance, &scope, decision.choice, decision.by),
+            None => {
+                self.carry_out_for_scope(now, &mut chance, &scope, decision.choice, decision.by)
+            }
         }
         self.dispatch(now);
         Ok(())
@@ -90,7 +108,9 @@ impl Engine {
         by: Decider,
         note: Option<String>,
     ) {
-        let Some(row) = self.escalations.remove(&escalation) else { return };
+        let Some(row) = self.escalations.remove(&escalation) else {
+            return;
+        };
         self.timers.disarm(row.expires, Timer::Question(escalation));
         let event = Event::Decided {
             escalation,
@@ -104,7 +124,7 @@ impl Engine {
                 self.record(now, id, event);
             }
             _ => {
-                self.outbox.record(now, crate::event::Durability::Power, event);
+                self.outbox.record(now, Durability::Power, event);
             }
         }
     }
@@ -118,18 +138,28 @@ impl Engine {
         choice: Choice,
         by: Operator,
     ) {
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         match choice {
             Choice::Query => {
                 // The person's own look-ups come on top of the budget that is used up.
-                self.record(now, id, Event::ReconciliationRequired {
-                    action: id,
-                    why: format!("operator {by} asks for a look-up"),
-                    not_before: now,
-                });
+                self.record(
+                    now,
+                    id,
+                    Event::ReconciliationRequired {
+                        action: id,
+                        why: format!("operator {by} asks for a look-up"),
+                        not_before: now,
+                    },
+                );
                 self.enqueue(now, id, Turn::Lookup, now);
                 let next = Following::Lookup;
-                self.outbox.free(Output::Continue { action: id, next, due: now });
+                self.outbox.free(Output::Continue {
+                    action: id,
+                    next,
+                    due: now,
+                });
             }
             Choice::RetrySameKey => {
                 live.extra_attempts += 1;
@@ -138,12 +168,16 @@ impl Engine {
             }
             Choice::ItHappened => self.reconciled(now, id, "person"),
             Choice::ItDidNot => {
-                self.record(now, id, Event::Reconciled {
-                    action: id,
-                    applied: false,
-                    by: "person".to_owned(),
-                    operation_id: None,
-                });
+                self.record(
+                    now,
+                    id,
+                    Event::Reconciled {
+                        action: id,
+                        applied: false,
+                        by: "person".to_owned(),
+                        operation_id: None,
+                    },
+                );
                 self.finish_in_own_words(
                     now,
                     id,
@@ -172,14 +206,18 @@ impl Engine {
                     now,
                     id,
                     state,
-                    if live_is_uncertain { Code::OutcomeUnknown } else { Code::Cancelled },
+                    if live_is_uncertain {
+                        Code::OutcomeUnknown
+                    } else {
+                        Code::Cancelled
+                    },
                     "an operator gave the operation up",
                 );
             }
-            Choice::Wait => {
-                if live.row.uncertain {
-                    self.ask_about(now, chance, id, Trigger::UncertainEffect, "an operator chose to wait");
-                }
+            Choice::Wait | Choice::RaiseQuota | Choice::ChangePlan => {
+                // Offered for waits only, and waits are asked about per scope.
+                let why = "an operator chose to wait";
+                self.ask_about(now, chance, id, Trigger::UncertainEffect, why);
             }
         }
     }
@@ -193,8 +231,7 @@ impl Engine {
         by: Operator,
     ) {
         match choice {
-            Choice::Wait => {}
-            Choice::Query => self.handle_resume(now, *chance, scope, by),
+            Choice::Wait => self.handle_resume(now, *chance, scope, by),
             _ => {
                 // Cancel: whatever waits for the scope and was never sent is handed back.
                 let waiting: Vec<ActionId> = self
@@ -224,8 +261,11 @@ impl Engine {
         trigger: Trigger,
         why: &str,
     ) {
-        let Some(situation) = self.situation(now, id) else { return };
-        let choices = escalation::choices(trigger, &situation);
+        let Some(situation) = self.situation(id, trigger) else {
+            return;
+        };
+        let offers = choices::offers(&situation, now);
+        let choices = offers.into_iter().map(|offer| offer.choice).collect();
         let live = &self.actions[&id];
         let escalation = EscalationId(chance.id());
         let scope = live.setup.scopes.first().unwrap_or(&self.scope).clone();
@@ -246,7 +286,9 @@ impl Engine {
             self.escalations.insert(escalation, row);
         }
         self.outbox.after(seq, Output::Asked { escalation });
-        let Some(live) = self.actions.get_mut(&id) else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
         let held = matches!(live.caller, Caller::Held(_));
         live.caller = Caller::Gone;
         if held {
@@ -263,37 +305,78 @@ impl Engine {
         }
     }
 
-    fn situation(&self, now: Moment, id: ActionId) -> Option<Situation> {
+    /// What a question about an action is about, as things stand.
+    pub fn situation(&self, id: ActionId, trigger: Trigger) -> Option<Situation> {
         let live = self.actions.get(&id)?;
+        let profile = &live.setup.profile;
         Some(Situation {
-            class: live.row.requested.class,
-            uncertain: live.row.uncertain,
-            has_lookup: live.setup.profile.lookup.is_some(),
-            key_deduplicates: live.row.requested.key.is_some()
-                && live.setup.profile.idempotency.is_some(),
-            key_safe: live.row.key_safe_until.is_some_and(|until| now < until),
-            replayable: live.row.requested.replayable,
-            cancelled: live.row.cancelled,
-            may_send_new: live.setup.may_send_new,
+            trigger,
+            applied: if live.row.uncertain {
+                Applied::Maybe
+            } else {
+                Applied::No
+            },
+            lookup: if profile.lookup.is_some() {
+                CanLookUp::Yes
+            } else {
+                CanLookUp::No
+            },
+            key: match live.row.requested.key {
+                Some(_) => KeyPromise::of(profile, live.row.key_safe_until),
+                _ => KeyPromise::Nothing,
+            },
+            new_operation: if live.setup.may_send_new {
+                NewOperation::Allowed
+            } else {
+                NewOperation::Forbidden
+            },
+            replay: if live.row.requested.replayable {
+                Replay::Kept
+            } else {
+                Replay::NotKept
+            },
+            // A cancelled action is never sent again, whoever decides.
+            interest: if live.row.cancelled {
+                Interest::Cancelled
+            } else {
+                Interest::Wanted
+            },
         })
     }
 
-    /// Asks a person about a scope, once per cause.
+    /// Asks a person about what changed in the ledger, where it calls for one.
     pub(super) fn consider_asking(&mut self, now: Moment, chance: &mut Chance, change: &Change) {
-        let (scope, trigger, why) = match change {
+        match change {
             Change::Hopeless { scope, why } => {
-                (scope.clone(), Trigger::QuotaExhausted, why.clone())
+                let (scope, why) = (scope.clone(), why.clone());
+                self.ask_about_scope(now, chance, scope, Trigger::QuotaExhausted, &why);
             }
-            Change::Refused { scope, echo: false, .. } if self.refusals.event(now) => (
-                scope.clone(),
-                Trigger::LimitMisconfigured,
-                format!(
-                    "{} refusals within {}: the declared limit may be wrong",
-                    self.policy.refusal_budget.events, self.policy.refusal_budget.per
-                ),
-            ),
-            _ => return,
-        };
+            Change::Refused {
+                scope, echo: false, ..
+            } => {
+                if self.refusals.event(now) {
+                    let budget = self.policy.refusal_budget;
+                    let why = format!(
+                        "{} refusals within {}: the declared limit may be wrong",
+                        budget.events, budget.per
+                    );
+                    let scope = scope.clone();
+                    self.ask_about_scope(now, chance, scope, Trigger::LimitMisconfigured, &why);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks a person about a scope, once per cause.
+    pub(super) fn ask_about_scope(
+        &mut self,
+        now: Moment,
+        chance: &mut Chance,
+        scope: Scope,
+        trigger: Trigger,
+        why: &str,
+    ) {
         let asked = self
             .escalations
             .values()
@@ -307,13 +390,13 @@ impl Engine {
             action: None,
             scope,
             trigger,
-            choices: vec![Choice::Wait, Choice::Query, Choice::Cancel],
-            why: bounded_text(&why),
+            choices: vec![Choice::Wait, Choice::Cancel],
+            why: bounded_text(why),
             version: 1,
             expires: now + self.policy.escalation_expires,
         };
         let row = EscalationRow::open(&event, now);
-        let seq = self.outbox.record(now, crate::event::Durability::Process, event);
+        let seq = self.outbox.record(now, Durability::Process, event);
         if let Some(row) = row {
             self.timers.arm(row.expires, Timer::Question(escalation));
             self.escalations.insert(escalation, row);
@@ -323,12 +406,21 @@ impl Engine {
 
     /// A question went unanswered: fail closed, and say so.
     pub(super) fn expire_question(&mut self, now: Moment, escalation: EscalationId, at: Moment) {
-        let Some(row) = self.escalations.get(&escalation) else { return };
+        let Some(row) = self.escalations.get(&escalation) else {
+            return;
+        };
         if row.expires != at {
             return;
         }
         let action = row.action;
-        self.close_question(now, escalation, action, Choice::Cancel, Decider::Expiry, None);
+        self.close_question(
+            now,
+            escalation,
+            action,
+            Choice::Cancel,
+            Decider::Expiry,
+            None,
+        );
         let Some(id) = action else { return };
         if self.actions.contains_key(&id) {
             self.finish_in_own_words(

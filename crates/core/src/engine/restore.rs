@@ -49,7 +49,9 @@ impl Engine {
             .collect();
         engine.ledger.restore(now, &scopes, &tables.attempts);
         for row in tables.escalations {
-            engine.timers.arm(row.expires, Timer::Question(row.escalation));
+            engine
+                .timers
+                .arm(row.expires, Timer::Question(row.escalation));
             engine.escalations.insert(row.escalation, row);
         }
         let mut rows = tables.actions;
@@ -122,19 +124,35 @@ impl Engine {
                 }
             }
             State::Escalated => {
-                if row.escalation.is_none_or(|question| !self.escalations.contains_key(&question)) {
+                if row
+                    .escalation
+                    .is_none_or(|question| !self.escalations.contains_key(&question))
+                {
                     let why = "its question was lost";
                     self.ask_about(now, chance, id, Trigger::UncertainEffect, why);
                 }
             }
             State::Admitted | State::Waiting if row.cancelled => self.finish_cancelled(now, id),
-            State::Admitted | State::Waiting if row.requested.detached || row.maybe_arrived && is_write => {
+            State::Admitted | State::Waiting
+                if row.requested.detached || row.maybe_arrived && is_write =>
+            {
                 let due = row.not_before.max(now);
-                let cause = if row.attempts == 0 { Cause::First } else { Cause::Policy };
+                let cause = if row.attempts == 0 {
+                    Cause::First
+                } else {
+                    Cause::Policy
+                };
                 self.enqueue(now, id, Turn::Attempt(cause), due);
             }
             State::Admitted | State::Waiting if row.attempts == 0 || is_write => {
-                self.record(now, id, Event::Cancelled { action: id, by: CancelledBy::Caller });
+                self.record(
+                    now,
+                    id,
+                    Event::Cancelled {
+                        action: id,
+                        by: CancelledBy::Caller,
+                    },
+                );
                 self.finish_cancelled(now, id);
             }
             State::Admitted | State::Waiting => self.interrupted(now, id),
@@ -168,17 +186,23 @@ impl Engine {
     }
 
     fn interrupted(&mut self, now: Moment, id: ActionId) {
-        self.finish(now, id, State::Interrupted, Code::Interrupted.word(), |live| {
-            Some(Output::Finish {
-                action: live.id(),
-                state: State::Interrupted,
-                code: Code::Interrupted,
-                why: "the governor stopped while it was open; it is safe to send it again"
-                    .to_owned(),
-                operation_id: None,
-                escalation: None,
-                retry_at: None,
-            })
-        });
+        self.finish(
+            now,
+            id,
+            State::Interrupted,
+            Code::Interrupted.word(),
+            |live| {
+                Some(Output::Finish {
+                    action: live.id(),
+                    state: State::Interrupted,
+                    code: Code::Interrupted,
+                    why: "the governor stopped while it was open; it is safe to send it again"
+                        .to_owned(),
+                    operation_id: None,
+                    escalation: None,
+                    retry_at: None,
+                })
+            },
+        );
     }
 }

@@ -39,13 +39,22 @@ impl Engine {
             return;
         }
         let id = report.action;
-        let Some(live) = self.actions.get_mut(&id) else { return };
-        let Some((Open::Attempt(number), permit)) = live.open else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
+        let Some((Open::Attempt(number), permit)) = live.open else {
+            return;
+        };
         if number != report.attempt {
             return;
         }
-        let streams_on =
-            matches!(report.evidence, Evidence::Answered { body: Body::Open, .. });
+        let streams_on = matches!(
+            report.evidence,
+            Evidence::Answered {
+                body: Body::Open,
+                ..
+            }
+        );
         live.open = streams_on.then_some((Open::Body(number), permit));
         let agent = live.row.requested.agent.clone();
 
@@ -87,7 +96,9 @@ impl Engine {
             status: facts.map(|facts| facts.status),
             retry_after: facts.and_then(|facts| facts.retry_after),
             scope: (outcome == Outcome::Refused).then(|| self.scope.clone()),
-            operation_id: facts.and_then(|f| f.operation_id.as_deref()).map(bounded_text),
+            operation_id: facts
+                .and_then(|f| f.operation_id.as_deref())
+                .map(bounded_text),
             error_code: error_code(&report.evidence).map(|code| bounded_text(&code)),
             bytes_written: report.bytes_written,
             sent_at: live.sent_at,
@@ -106,8 +117,12 @@ impl Engine {
         attempt: AttemptNo,
         end: BodyEnd,
     ) {
-        let Some(live) = self.actions.get_mut(&id) else { return };
-        let Some((Open::Body(number), permit)) = live.open else { return };
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
+        };
+        let Some((Open::Body(number), permit)) = live.open else {
+            return;
+        };
         if number != attempt {
             return;
         }
@@ -152,7 +167,11 @@ impl Engine {
             profile: &live.setup.profile,
             limits: &live.setup.limits,
             backoff: &self.policy.backoff,
-            after_unknown: if row.uncertain { AfterUnknown::Yes } else { AfterUnknown::No },
+            after_unknown: if row.uncertain {
+                AfterUnknown::Yes
+            } else {
+                AfterUnknown::No
+            },
             used: Used {
                 attempts: row.attempts.saturating_sub(live.extra_attempts),
                 waited: row.waited,
@@ -163,8 +182,16 @@ impl Engine {
                 wait: task.wait,
                 deadline: Moment::NEVER,
             },
-            ratio: if self.retry_budget.allows() { Ratio::Allows } else { Ratio::Spent },
-            replay: if row.requested.replayable { Replay::Kept } else { Replay::NotKept },
+            ratio: if self.retry_budget.allows() {
+                Ratio::Allows
+            } else {
+                Ratio::Spent
+            },
+            replay: if row.requested.replayable {
+                Replay::Kept
+            } else {
+                Replay::NotKept
+            },
             interest: match (row.cancelled, wanted) {
                 (true, _) => Interest::Cancelled,
                 (false, true) => Interest::Wanted,
@@ -193,20 +220,32 @@ impl Engine {
     ) {
         match next {
             Next::Deliver { hand_back } => self.deliver(now, chance, id, outcome, hand_back),
-            Next::Retry { earliest, why, charge } => {
+            Next::Retry {
+                earliest,
+                why,
+                charge,
+            } => {
                 self.pay(charge);
                 self.schedule_attempt(now, id, earliest, Cause::Policy, why.word().to_owned());
             }
             Next::Reconcile { not_before, why } => {
                 self.start_look_up(now, id, not_before, why.says());
             }
-            Next::RepeatAsReconciliation { earliest, why, charge } => {
+            Next::RepeatAsReconciliation {
+                earliest,
+                why,
+                charge,
+            } => {
                 self.pay(charge);
-                self.record(now, id, Event::ReconciliationRequired {
-                    action: id,
-                    why: why.says().to_owned(),
-                    not_before: earliest,
-                });
+                self.record(
+                    now,
+                    id,
+                    Event::ReconciliationRequired {
+                        action: id,
+                        why: why.says().to_owned(),
+                        not_before: earliest,
+                    },
+                );
                 let cause = Cause::Reconciliation;
                 self.schedule_attempt(now, id, earliest, cause, why.word().to_owned());
             }
@@ -245,7 +284,11 @@ impl Engine {
         if matches!(live.open, Some((Open::Body(_), _))) {
             // Its end is told later; the head may leave now.
             let state = State::Dispatching;
-            self.outbox.free(Output::Deliver { action: id, attempt, state });
+            self.outbox.free(Output::Deliver {
+                action: id,
+                attempt,
+                state,
+            });
             return;
         }
         let state = match outcome {
@@ -260,7 +303,11 @@ impl Engine {
         let ask = hand_back.and_then(|hand_back| hand_back.trigger());
         let scope = live.setup.scopes.first().unwrap_or(&self.scope).clone();
         self.finish(now, id, state, code, |_| {
-            Some(Output::Deliver { action: id, attempt, state })
+            Some(Output::Deliver {
+                action: id,
+                attempt,
+                state,
+            })
         });
         if let Some(trigger) = ask {
             let why = "a refused call would have to wait longer than its budget allows";
@@ -270,14 +317,22 @@ impl Engine {
 
     /// The outcome is unknown: look it up before anything else.
     fn start_look_up(&mut self, now: Moment, id: ActionId, not_before: Moment, why: &str) {
-        self.record(now, id, Event::ReconciliationRequired {
-            action: id,
-            why: bounded_text(why),
-            not_before,
-        });
+        self.record(
+            now,
+            id,
+            Event::ReconciliationRequired {
+                action: id,
+                why: bounded_text(why),
+                not_before,
+            },
+        );
         self.enqueue(now, id, Turn::Lookup, not_before);
         let next = Following::Lookup;
-        self.outbox.free(Output::Continue { action: id, next, due: not_before });
+        self.outbox.free(Output::Continue {
+            action: id,
+            next,
+            due: not_before,
+        });
     }
 
     /// A restart found an attempt whose outcome nobody knows.
@@ -287,7 +342,11 @@ impl Engine {
         let judged = Judged {
             after_unknown: AfterUnknown::No,
             // What a crash interrupted is settled even though its caller is gone.
-            interest: if live.row.cancelled { Interest::Cancelled } else { Interest::Wanted },
+            interest: if live.row.cancelled {
+                Interest::Cancelled
+            } else {
+                Interest::Wanted
+            },
             held_until: Moment::NEVER,
             ..self.judged(now, chance, live, &evidence, TaskAllowance::UNLIMITED)
         };
@@ -304,15 +363,29 @@ impl Engine {
         code: &'static str,
         output: impl FnOnce(&Live) -> Option<Output>,
     ) {
-        let Some(live) = self.actions.get(&id) else { return };
-        debug_assert!(live.turn.is_none() && live.open.is_none(), "it is still in hand");
+        let Some(live) = self.actions.get(&id) else {
+            return;
+        };
+        debug_assert!(
+            live.turn.is_none() && live.open.is_none(),
+            "it is still in hand"
+        );
         let (attempts, waited) = (live.row.attempts, live.row.waited);
         let is_write = live.row.requested.class.is_write();
         let code = code.to_owned();
-        let event = Event::Terminal { action: id, state, code, attempts, waited };
+        let event = Event::Terminal {
+            action: id,
+            state,
+            code,
+            attempts,
+            waited,
+        };
         let seq = self.record(now, id, event);
-        let Some(live) = self.actions.remove(&id) else { return };
-        self.timers.disarm(live.row.requested.deadline, Timer::Deadline(id));
+        let Some(live) = self.actions.remove(&id) else {
+            return;
+        };
+        self.timers
+            .disarm(live.row.requested.deadline, Timer::Deadline(id));
         self.timers.disarm(live.wait_until, Timer::WaitBudget(id));
         if let Caller::Held(until) = live.caller {
             self.timers.disarm(until, Timer::Hold(id));
@@ -373,9 +446,11 @@ fn facts_of(evidence: &Evidence) -> Option<&Facts> {
 /// The provider's code, or the transport's word.
 fn error_code(evidence: &Evidence) -> Option<String> {
     let word = match evidence {
-        Evidence::Answered { facts, body: Body::Cut, .. } if facts.error_code.is_none() => {
-            "body_cut"
-        }
+        Evidence::Answered {
+            facts,
+            body: Body::Cut,
+            ..
+        } if facts.error_code.is_none() => "body_cut",
         Evidence::Answered { facts, .. } => return facts.error_code.clone(),
         Evidence::NotProcessed => "not_processed",
         Evidence::NotSent(NotSent::Dns) => "dns_failure",
