@@ -19,6 +19,7 @@ use crate::codec::Fact;
 use crate::db::Col;
 use crate::entry::{Attachment, Entry};
 use crate::error::Error;
+use crate::hand::Hand;
 use crate::plan::{Plan, erase_payload};
 use crate::sealed::{pack_payload, pack_result};
 use crate::workkey::{Sealed, WorkKey};
@@ -63,6 +64,7 @@ pub(crate) struct Appender {
     pub(crate) chain: Chain,
     pub(crate) boot: BootNo,
     pub(crate) key: WorkKey,
+    pub(crate) hand: Hand,
     /// The wall clock is behind the journal, and a record says so.
     pub(crate) behind: bool,
 }
@@ -75,7 +77,7 @@ impl Appender {
             at: entry.record.at,
             wall: entry.wall,
         };
-        let plan = Plan::of(db, entry)?;
+        let plan = Plan::of(db, &mut self.hand, entry)?;
         let attachments = self.seal(entry)?;
         let content = Fact {
             source: entry.source.clone(),
@@ -89,7 +91,7 @@ impl Appender {
 
         let seq = self.append(db, entry, &content)?;
         plan.index(db, seq, entry)?;
-        plan.write(db, stamp)?;
+        plan.write(db, &mut self.hand, stamp)?;
         for attachment in &attachments {
             attachment.write(db, &self.key, stamp)?;
         }

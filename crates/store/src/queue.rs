@@ -153,6 +153,10 @@ impl Queue {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().entries.is_empty()
+    }
+
     /// Says where acknowledgements go; the writer begins then.
     pub(crate) fn listen(&self, sink: AckSink) {
         self.lock().sink = Some(sink);

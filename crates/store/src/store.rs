@@ -29,6 +29,7 @@ use crate::db::{self, Col, row};
 use crate::entry::Source;
 use crate::error::Error;
 use crate::folder::{Folder, Lock};
+use crate::hand::Hand;
 use crate::migrate::migrate;
 use crate::queue::{AckSink, Journal, Queue};
 use crate::reader::Reader;
@@ -120,6 +121,7 @@ impl Store {
             chain,
             boot: boot_no,
             key,
+            hand: Hand::default(),
             behind: false,
         };
         let reader = Reader::open(path)?;

@@ -51,6 +51,15 @@ const BATCH_BYTES_MAX: usize = 32 << 20;
 /// How long a marker that found no space waits for the next try.
 const MARKER_RETRY: Duration = Duration::from_millis(100);
 
+/// Records after which the log is folded into the database at the next quiet
+/// moment, and at the latest. Folding syncs twice, some milliseconds during
+/// which nothing else is written, so it is not done while anybody waits.
+const FOLD_WHEN_QUIET: usize = 1_000;
+const FOLD_AT_LAST: usize = 20_000;
+
+/// What counts as one record there: roughly what a record writes.
+const BYTES_PER_RECORD: usize = 8 << 10;
+
 /// Batches between two sweeps, and between two when the first left work.
 const SWEEP_EVERY: u32 = 4_096;
 const SWEEP_SOON: u32 = 64;
@@ -65,6 +74,8 @@ pub(crate) struct Writer {
     unsynced: Vec<Place>,
     broken: bool,
     batches_until_sweep: u32,
+    /// Records in the log that are not folded into the database.
+    unfolded: usize,
 }
 
 /// Which record of which engine.
@@ -98,6 +109,7 @@ impl Writer {
             unsynced: Vec::new(),
             broken: false,
             batches_until_sweep: SWEEP_SOON,
+            unfolded: 0,
         };
         writer.write_all();
         // Leaves one file behind instead of three; the next start does not need it.
@@ -115,6 +127,8 @@ impl Writer {
                 .take(BATCH_ENTRIES_MAX, BATCH_BYTES_MAX, patience);
             let wall = taken.entries.last().map(|entry| entry.wall);
             if !taken.entries.is_empty() {
+                let bytes: usize = taken.entries.iter().map(Entry::weight).sum();
+                self.unfolded += taken.entries.len() + bytes / BYTES_PER_RECORD;
                 self.write(taken.entries);
             }
             self.sync();
@@ -122,6 +136,7 @@ impl Writer {
                 break;
             }
             self.sweep(wall);
+            self.fold();
         }
         for place in std::mem::take(&mut self.unsynced) {
             self.ack(place, Err(CommitFailed::DiskFull));
@@ -140,6 +155,7 @@ impl Writer {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 (self.appender.chain, self.appender.behind) = before;
+                self.appender.hand.let_go();
                 let failed = failure(&error);
                 entries
                     .iter()
@@ -175,8 +191,10 @@ impl Writer {
             self.order.note(entry, outcome.is_ok());
             outcomes.push(outcome);
         }
+        self.appender.hand.flush(&tx)?;
         fail::point(fail::BEFORE_COMMIT);
         tx.commit()?;
+        self.appender.hand.tidy();
         Ok(outcomes)
     }
 
@@ -213,6 +231,22 @@ impl Writer {
             // What can't be removed now is removed the next time.
             let more = sweep(&mut self.db, wall).unwrap_or(false);
             self.batches_until_sweep = if more { SWEEP_SOON } else { SWEEP_EVERY };
+        }
+    }
+
+    /// Folds the log into the database, which is also what keeps it short.
+    fn fold(&mut self) {
+        let due = if self.queue.is_empty() {
+            FOLD_WHEN_QUIET
+        } else {
+            FOLD_AT_LAST
+        };
+        if self.unfolded >= due {
+            // What can't be folded now stays in the log and is folded the next time.
+            let _ = self
+                .db
+                .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()));
+            self.unfolded = 0;
         }
     }
 
