@@ -27,7 +27,8 @@ use tokio_rustls::client::TlsStream;
 use super::address;
 use super::counting::{Counting, Socket, Wire};
 use super::destination::{Destination, Host, Scheme};
-use super::evidence::{self, Detail, Verdict};
+use super::detail::Detail;
+use super::evidence::{self, Verdict};
 use super::tls::{self, Tls};
 
 /// How long one address is tried before the next one is tried beside it (RFC 8305 §5).
