@@ -1,7 +1,7 @@
 //! Stopping a request, and the moment from which its quota counts.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 
 use rategov_core::action::outcome::{Evidence, Lost, NotSent};
 use rategov_server::gateway::detail::Detail;
@@ -166,18 +166,17 @@ async fn check_race(layer: Layer, rounds: usize) {
             .unwrap();
         let stopper = line.stopper();
         let request = request(http::Method::POST, &to, "hello").await;
-        let began = Arc::new(AtomicBool::new(false));
-        let begins = Arc::clone(&began);
+        let start = Arc::new(Barrier::new(2));
+        let starts = Arc::clone(&start);
         let hook = move || {
-            begins.store(true, Ordering::SeqCst);
-            for _ in 0..(round % 50) * 100 {
+            starts.wait();
+            // Some rounds give the stop a lead, some don't.
+            for _ in 0..(round % 10) * 2_000 {
                 std::hint::spin_loop();
             }
         };
         let stop = tokio::task::spawn_blocking(move || {
-            while !began.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
+            start.wait();
             stopper.stop()
         });
         let sent = line.send(request, hook, &timeouts()).await;
