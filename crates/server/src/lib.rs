@@ -1,7 +1,19 @@
-//! Everything with a socket: the gateway that agents call, the operators'
-//! interface, and the driver that owns the engines between them.
+//! Gateway, agent interface and operator interface of Rate Governor.
 //!
-//! Decisions are the core's; this crate finds out what happened and does what
-//! was decided.
+//! Sockets, tasks and templates are here; decisions are not. A call comes in
+//! through [`gateway`], is identified by [`auth`], gets its meaning from
+//! [`route`], and is handed to the engine of its account by [`driver`], the only
+//! owner of engines. [`config`] turns what an operator wrote into what is meant.
 
+pub mod agents;
+pub mod audit_text;
+pub mod auth;
+pub mod config;
+pub mod driver;
 pub mod gateway;
+mod listen;
+pub mod operators;
+pub mod documents;
+pub mod route;
+pub mod start;
+pub mod wire;

@@ -56,6 +56,8 @@ enum Gate {
 
 /// The counters above TLS.
 struct Flow {
+    /// Which request of the connection is the current one.
+    request: u64,
     written: u64,
     read: u64,
     write_failed: bool,
@@ -84,6 +86,7 @@ impl Below {
 /// A point in a connection's traffic: where a request begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
+    request: u64,
     written: u64,
     read: u64,
     sent: u64,
@@ -129,6 +132,7 @@ impl Wire {
         }));
         let wire = Wire {
             flow: Mutex::new(Flow {
+                request: 0,
                 written: 0,
                 read: 0,
                 write_failed: false,
@@ -141,10 +145,12 @@ impl Wire {
         (Socket(below), Arc::new(wire))
     }
 
-    /// Where the connection's traffic stands: the beginning of its next request.
+    /// Begins the connection's next request here; earlier marks no longer stop anything.
     pub(crate) fn mark(&self) -> Mark {
-        let flow = lock(&self.flow);
+        let mut flow = lock(&self.flow);
+        flow.request += 1;
         Mark {
+            request: flow.request,
             written: flow.written,
             read: flow.read,
             sent: lock(&self.below).sent,
@@ -159,9 +165,17 @@ impl Wire {
     }
 
     /// Shuts the gate for good and says what had passed since `mark`. Safe to
-    /// repeat: a later call returns the same answer.
+    /// repeat: a later call returns the same answer. A mark whose request is
+    /// over, because the connection carries another one by now, stops nothing.
     pub(crate) fn stop(&self, mark: Mark) -> Traffic {
         let mut flow = lock(&self.flow);
+        if flow.request != mark.request {
+            return Traffic {
+                written: 0,
+                read: 0,
+                left: Left::Something,
+            };
+        }
         flow.gate = Gate::Shut;
         flow.hook = None;
         let below = lock(&self.below);

@@ -94,7 +94,7 @@ impl Detail {
     const fn texts(self) -> (&'static str, &'static str, &'static str) {
         const WAIT: &str = "nothing was sent; it can be repeated safely";
         const URL: &str = "check the provider's base_url";
-        const TRUST: &str = "name the authority's file in tls.extra_ca, or install it on this machine";
+        const TRUST: &str = "install its authority on this machine, or name its file in SSL_CERT_FILE";
         const CHECK: &str = "whether it took effect is not known; look it up before repeating it";
         const AGAIN: &str = "the status is known, the result is not; look it up";
         match self {
@@ -113,7 +113,7 @@ impl Detail {
             Detail::CertificateUntrusted => ("certificate_untrusted", "nobody trusted signed the provider's certificate", TRUST),
             Detail::CertificateForOtherName => ("certificate_for_other_name", "the certificate is another host's", URL),
             Detail::CertificateRefused => ("certificate_refused", "the provider's certificate was not accepted", TRUST),
-            Detail::NoTrustedRoots => ("no_trusted_roots", "this machine has no trusted certificates", "install ca-certificates, or name a file in tls.extra_ca"),
+            Detail::NoTrustedRoots => ("no_trusted_roots", "this machine has no trusted certificates", "install ca-certificates, or name a file of authorities in SSL_CERT_FILE"),
             Detail::ClosedBeforeWrite => ("closed_before_write", "the connection ended before anything was written", WAIT),
             Detail::Withdrawn => ("withdrawn", "the caller left before anything was written", WAIT),
             Detail::Closed => ("closed", "the connection was closed before an answer came", CHECK),
@@ -147,6 +147,6 @@ mod tests {
             detail.cause(),
             "nobody trusted signed the provider's certificate"
         );
-        assert!(detail.hint().contains("tls.extra_ca"));
+        assert!(detail.hint().contains("SSL_CERT_FILE"));
     }
 }

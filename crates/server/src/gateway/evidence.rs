@@ -24,23 +24,15 @@
 use std::error::Error as StdError;
 use std::io;
 
+pub use rategov_core::action::outcome::Upload;
 use rategov_core::action::outcome::{Body, Evidence, Lost, NotSent};
 use rategov_core::observe::Facts;
 use rustls::{AlertDescription, CertificateError};
 
 use super::address::AddressRefusal;
 use super::counting::{Left, Traffic};
-use super::detail::Detail;
+pub use super::detail::Detail;
 use super::outgoing::BodyError;
-
-/// How much of the request had been handed over when an answer's head came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upload {
-    /// All of it, as far as this side can know.
-    Whole,
-    /// Certainly not all of it.
-    Part,
-}
 
 /// What a failed send proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,13 +83,13 @@ impl BodyEnd {
     }
 }
 
-/// An answer as evidence. Three statuses say that nothing was done with the
-/// request: 421 (RFC 9110 §15.5.20), 425 (RFC 8470 §5.2), and 408 if the
-/// server can't have had all of it (§15.5.9).
+/// An answer as evidence. What its status is worth is the core's to judge,
+/// also where it says that nothing was done (421, 425, a 408 to part of a request).
 pub fn answered(facts: Facts, body: Body, upload: Upload) -> Evidence {
-    match (facts.status, upload) {
-        (421 | 425, _) | (408, Upload::Part) => Evidence::NotProcessed,
-        _ => Evidence::Answered { facts, body },
+    Evidence::Answered {
+        facts,
+        body,
+        upload,
     }
 }
 
@@ -180,7 +172,7 @@ pub(super) fn of_send(error: &hyper::Error, traffic: Traffic, upload: Upload) ->
         (_, e) if e.is_body_write_aborted() => (Lost::UploadCut, Detail::UploadBroken),
         (_, e) if e.is_parse_too_large() => (Lost::Malformed, Detail::HeadTooLarge),
         (_, e) if e.is_parse() => (Lost::Malformed, Detail::NotHttp),
-        _ if upload == Upload::Part => (Lost::UploadCut, Detail::UploadRefused),
+        _ if upload == Upload::Partial => (Lost::UploadCut, Detail::UploadRefused),
         _ if traffic.read > 0 => (Lost::Closed, Detail::ClosedInHead),
         (_, e) if is_reset(e) => (Lost::Closed, Detail::Reset),
         _ => (Lost::Closed, Detail::Closed),
@@ -240,37 +232,7 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use rategov_core::observe::Meaning;
-
     use super::*;
-
-    fn facts(status: u16) -> Facts {
-        Facts::bare(status, Meaning::CallerError)
-    }
-
-    #[test]
-    fn three_statuses_say_that_nothing_was_done() {
-        let judged = |status, upload| answered(facts(status), Body::Complete, upload);
-        for (status, upload) in [
-            (421, Upload::Whole),
-            (425, Upload::Whole),
-            (408, Upload::Part),
-            (421, Upload::Part),
-        ] {
-            assert_eq!(judged(status, upload), Evidence::NotProcessed, "{status}");
-        }
-        for (status, upload) in [
-            (408, Upload::Whole),
-            (413, Upload::Part),
-            (200, Upload::Part),
-        ] {
-            let expected = Evidence::Answered {
-                facts: facts(status),
-                body: Body::Complete,
-            };
-            assert_eq!(judged(status, upload), expected, "{status}");
-        }
-    }
 
     #[test]
     fn a_body_that_only_a_close_delimits_needs_its_own_end_mark() {

@@ -126,9 +126,9 @@ impl Line {
             }
             Some(Ok(response)) => {
                 let upload = if uploaded.is_whole() && !wire.is_deaf() {
-                    Upload::Whole
+                    Upload::Complete
                 } else {
-                    Upload::Part
+                    Upload::Partial
                 };
                 let connection = flight.land();
                 let reuse = Reuse {
@@ -142,9 +142,9 @@ impl Line {
             Some(Err(mut failed)) => {
                 let traffic = flight.stop();
                 let upload = if uploaded.is_whole() {
-                    Upload::Whole
+                    Upload::Complete
                 } else {
-                    Upload::Part
+                    Upload::Partial
                 };
                 let given_back = failed.take_message();
                 let verdict = evidence::of_send(&failed.into_error(), traffic, upload);
@@ -202,7 +202,8 @@ impl Drop for InFlight {
 impl Stopper {
     /// Stops the request for good and says what had left: certainly nothing
     /// ([`NotSent::Withdrawn`]) or perhaps something ([`Lost::CallerGone`]).
-    /// After an answer's head it cuts the answer's body.
+    /// After an answer's head it cuts the answer's body; after the answer's end
+    /// it does nothing to whatever the connection carries then.
     pub fn stop(&self) -> Verdict {
         evidence::of_stop(self.wire.stop(self.mark))
     }

@@ -37,7 +37,7 @@ use super::destination::Destination;
 use super::detail::Detail;
 use super::dial::dial;
 use super::evidence::Verdict;
-use super::line::{Line, Provenance};
+pub use super::line::{Line, Provenance, Stopper};
 use super::outgoing::Outgoing;
 use super::pool::{Connection, Pool, PoolLimits, Purpose};
 use super::tls::{Tls, TlsError, TlsOptions};

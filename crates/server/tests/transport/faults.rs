@@ -261,7 +261,7 @@ async fn an_answer_that_comes_during_the_upload_wins() {
             let Sent::Head(answer) = &sent else {
                 panic!("{layer:?} {ending:?}: {sent:?}")
             };
-            assert_eq!(answer.upload, Upload::Part, "{layer:?} {ending:?}");
+            assert_eq!(answer.upload, Upload::Partial, "{layer:?} {ending:?}");
             let got = finish(sent).await;
             let whole = Got::Head(413, BodyEnd::Complete, "too large".into());
             assert_eq!(got, whole, "{layer:?} {ending:?}");

@@ -84,12 +84,15 @@ async fn a_write_demands_a_fresher_connection_than_a_read() {
 
 #[tokio::test]
 async fn a_line_that_was_taken_and_not_used_gets_no_fresher() {
-    let scripts = vec![vec![ReadRequest, Say(OK), Hang], vec![Hang]];
-    let server = Server::start(Layer::Plain, scripts).await;
+    let used = vec![ReadRequest, Say(OK), ReadRequest, Say(OK), Hang];
+    let server = Server::start(Layer::Plain, vec![used, vec![Hang]]).await;
     let upstream = server.upstream(PoolLimits::default());
     let to = server.destination();
-    assert_eq!(call(&upstream, &server).await, 200);
-    pass(Duration::from_millis(1_500)).await;
+    for _ in 0..2 {
+        // Each use makes it fresh again.
+        assert_eq!(call(&upstream, &server).await, 200);
+        pass(Duration::from_millis(1_500)).await;
+    }
     let unused = upstream
         .connect(&to, Purpose::Write, &timeouts())
         .await

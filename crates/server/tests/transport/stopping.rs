@@ -127,6 +127,33 @@ async fn the_hook_runs_once_and_before_the_server_sees_anything() {
 }
 
 #[tokio::test]
+async fn a_stop_that_comes_after_the_end_leaves_the_next_request_alone() {
+    for layer in BOTH {
+        let script = vec![ReadRequest, Say(OK), ReadRequest, Tell, Wait, Say(OK), Hang];
+        let mut server = Server::start(layer, vec![script]).await;
+        let upstream = server.upstream(PoolLimits::default());
+        let to = server.destination();
+        let line = upstream
+            .connect(&to, Purpose::Read, &timeouts())
+            .await
+            .unwrap();
+        let late = line.stopper();
+        let first = request(http::Method::POST, &to, "hello").await;
+        finish(line.send(first, || (), &timeouts()).await).await;
+        let second = tokio::spawn(async move { post(&upstream, &to, &timeouts()).await });
+        server.until(Report::Told(0)).await;
+        assert_eq!(
+            late.stop(),
+            Verdict::Lost(Lost::CallerGone, Detail::CallerGone)
+        );
+        server.proceed();
+        let answered = Got::Head(200, BodyEnd::Complete, "ok".into());
+        assert_eq!(second.await.unwrap(), answered, "{layer:?}");
+        assert_eq!(server.connections(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_hook_may_stop_its_own_request() {
     let server = Server::start(Layer::Plain, vec![vec![ReadRequest, Say(OK)]]).await;
     let upstream = server.upstream(PoolLimits::default());
