@@ -1,6 +1,6 @@
 //! Counts what leaves, between the HTTP library and TLS, and can stop it.
 //!
-//! The promise: after [`Wire::stop`] nothing more of a request can leave, and
+//! The promise: after `Wire::stop` nothing more of a request can leave, and
 //! the [`Traffic`] it returns says whether anything ever did. That answer is
 //! a proof, not a guess, because counting, stopping and writing happen under
 //! one short lock, and because two counters are kept:
@@ -26,7 +26,7 @@
 //! A write that fails does not end the connection for the reader. A server
 //! that refuses an upload answers and closes, so the write fails while the
 //! answer waits to be read; the gate then swallows the rest of the upload
-//! ([`Gate::Deaf`]) and the answer wins.
+//! (`Gate::Deaf`) and the answer wins.
 //!
 //! Cost: two uncontended locks a write, none held across an await.
 
@@ -92,7 +92,7 @@ pub(crate) struct Mark {
     sent: u64,
 }
 
-/// What passed since a [`Mark`], as it stood when the wire was stopped.
+/// What passed since a mark, as it stood when the wire was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes of the request that the layer below the HTTP library accepted.

@@ -201,7 +201,7 @@ impl Drop for InFlight {
 
 impl Stopper {
     /// Stops the request for good and says what had left: certainly nothing
-    /// ([`NotSent::Withdrawn`]) or perhaps something ([`Lost::CallerGone`]).
+    /// (`NotSent::Withdrawn`) or perhaps something ([`Lost::CallerGone`]).
     /// After an answer's head it cuts the answer's body; after the answer's end
     /// it does nothing to whatever the connection carries then.
     pub fn stop(&self) -> Verdict {

@@ -213,7 +213,7 @@ impl Sent {
     }
 
     /// The core's form of a failure; `None` for an answer, whose evidence needs
-    /// its facts ([`evidence::answered`]).
+    /// its facts (`evidence::answered`).
     pub fn failure(&self) -> Option<Evidence> {
         match self {
             Sent::NotSent { why, .. } => Some(Evidence::NotSent(*why)),
