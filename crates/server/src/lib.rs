@@ -5,7 +5,13 @@
 //! [`route`], and is handed to the engine of its account by [`driver`], the only
 //! owner of engines. [`config`] turns what an operator wrote into what is meant.
 
+pub mod agents;
+pub mod audit_text;
 pub mod auth;
 pub mod config;
+pub mod driver;
 pub mod gateway;
+pub mod operators;
+pub mod documents;
 pub mod route;
+pub mod wire;

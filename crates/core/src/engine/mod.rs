@@ -57,6 +57,7 @@ use crate::policy::AccountPolicy;
 use crate::record::{EscalationRow, ScopeRow};
 use crate::schedule::{AskKey, Schedule, Spacing};
 use crate::time::Moment;
+use crate::word::State;
 use live::{Live, Loads};
 use timers::{Timer, Timers};
 
@@ -294,6 +295,14 @@ impl Engine {
             return;
         };
         self.keys.remove(&key);
+        if matches!(
+            live.row.state,
+            State::CancelledNotSent | State::FailedDefinite | State::Interrupted
+        ) {
+            // It had no effect: whether the same key may go again is for the
+            // store's record to say.
+            return;
+        }
         let finished = Finished {
             action: live.id(),
             payload_digest: live.row.requested.payload_digest,

@@ -31,8 +31,8 @@ impl Attachments {
         let fits = |attachment: &Attachment| {
             matches!(
                 (event, attachment),
-                (Event::ActionRequested(_), Attachment::Payload { .. })
-                    | (Event::Terminal { .. }, Attachment::Result { .. })
+                (Event::ActionRequested(_), Attachment::Payload(_))
+                    | (Event::Terminal { .. }, Attachment::Answer(_))
             )
         };
         let Some(action) = event.action() else { return Vec::new() };

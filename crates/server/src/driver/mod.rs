@@ -37,7 +37,8 @@ use rategov_store::{Ack, Attachment, Entry, Journal, Source, Store};
 pub use attach::Attachments;
 pub use cell::Cell;
 pub use clock::Clock;
-pub use registry::{Mail, Mailbox};
+pub use rebuild::account_scope;
+pub use registry::{Mail, Mailbox, hold_open};
 
 /// When fewer places than this are free in the journal's queue, new calls are
 /// turned away, so that what is under way always finds room.
@@ -175,6 +176,11 @@ impl Driver {
     /// Whether the journal has room for a new call.
     pub fn has_room(&self) -> bool {
         JOURNAL_RESERVE <= self.0.journal.free()
+    }
+
+    /// Places left in the journal's queue.
+    pub fn journal_free(&self) -> usize {
+        self.0.journal.free()
     }
 
     /// Hands a call to its account's engine. `payload` is kept with the record
@@ -460,6 +466,11 @@ impl Driver {
                         engine.handle_commit_failed(ack.seq);
                     }
                 });
+            }
+            Source::Governor => {
+                if let Err(cause) = &ack.result {
+                    tracing::error!(%cause, "a start or change of policy is not in the journal");
+                }
             }
             Source::Tasks => {
                 if self.0.tasks_generation.load(Ordering::Acquire) != ack.generation {

@@ -8,13 +8,11 @@ use rategov_core::engine::Engine;
 use rategov_core::id::{Account, ActionId, Scope};
 use rategov_core::record::Tables;
 use rategov_core::tasks::TaskBook;
-use rategov_core::time::{Moment, Span};
+use rategov_core::time::Moment;
 use rategov_store::Source;
 
 use super::{Cell, Driver, Resume, chance, lock};
 
-/// The longest window that is rebuilt from single attempts.
-pub const WINDOW_MAX: Span = Span::from_secs(3_600);
 /// How long a rebuilding waits between two tries.
 const REBUILD_PAUSE: Duration = Duration::from_secs(1);
 
@@ -143,10 +141,9 @@ impl Driver {
             loop {
                 tokio::time::sleep(REBUILD_PAUSE).await;
                 let (store, account) = (driver.0.store.clone(), cell.account.clone());
-                let (now, wall) = (driver.0.clock.now(), driver.0.clock.wall());
-                let boot = driver.0.clock.boot_id().to_owned();
+                let now = driver.0.clock.paired();
                 let recovered = tokio::task::spawn_blocking(move || {
-                    store.recover(&Source::Account(account), now, wall, &boot, WINDOW_MAX)
+                    store.recover(&Source::Account(account), &now)
                 });
                 match recovered.await {
                     Ok(Ok(tables)) => {
@@ -168,11 +165,9 @@ impl Driver {
             loop {
                 tokio::time::sleep(REBUILD_PAUSE).await;
                 let store = driver.0.store.clone();
-                let (now, wall) = (driver.0.clock.now(), driver.0.clock.wall());
-                let boot = driver.0.clock.boot_id().to_owned();
-                let recovered = tokio::task::spawn_blocking(move || {
-                    store.recover(&Source::Tasks, now, wall, &boot, WINDOW_MAX)
-                });
+                let now = driver.0.clock.paired();
+                let recovered =
+                    tokio::task::spawn_blocking(move || store.recover(&Source::Tasks, &now));
                 match recovered.await {
                     Ok(Ok(tables)) => {
                         let mut tasks = lock(&driver.0.tasks);

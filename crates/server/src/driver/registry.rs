@@ -103,3 +103,9 @@ fn addressee(output: &Output) -> Option<ActionId> {
         | Output::Faulted => None,
     }
 }
+
+/// Keeps a mailbox open for ever: its action has no runner, and must get none.
+pub async fn hold_open(mailbox: Mailbox) {
+    let _mailbox = mailbox;
+    std::future::pending::<()>().await;
+}

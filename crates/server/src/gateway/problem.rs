@@ -67,6 +67,8 @@ pub enum RequestCode {
     WrongHost,
     /// The credential of the provider is missing.
     CredentialMissing,
+    /// The head is larger than what is passed on.
+    HeadTooLarge,
     /// A defect.
     Internal,
 }
@@ -94,6 +96,7 @@ impl RequestCode {
         RequestCode::WrongHost,
         RequestCode::CredentialMissing,
         RequestCode::Internal,
+        RequestCode::HeadTooLarge,
     ];
 
     /// The row of the table.
@@ -130,6 +133,9 @@ impl RequestCode {
                 ("RG3016", "credential_missing", 424, "the provider's credential is missing")
             }
             RequestCode::Internal => ("RG3017", "internal", 500, "a defect of the governor"),
+            RequestCode::HeadTooLarge => {
+                ("RG3018", "head_too_large", 431, "the request's head is too large")
+            }
         }
     }
 }

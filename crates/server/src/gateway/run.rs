@@ -109,17 +109,30 @@ impl Runner {
         self.mailbox.action()
     }
 
+    /// Runs until the action has ended, beginning with mail that is there already.
+    pub async fn run_from(mut self, first: Vec<Mail>) {
+        for mail in first {
+            if self.take_in(mail).await {
+                return;
+            }
+        }
+        self.run().await;
+    }
+
+    async fn take_in(&mut self, mail: Mail) -> bool {
+        match mail {
+            Mail::Joiner(caller) => {
+                self.take_joiner(caller);
+                false
+            }
+            Mail::Output(output) => self.follow(output).await,
+        }
+    }
+
     /// Runs until the action has ended.
     pub async fn run(mut self) {
         while let Some(mail) = self.mailbox.next().await {
-            let over = match mail {
-                Mail::Joiner(caller) => {
-                    self.take_joiner(caller);
-                    false
-                }
-                Mail::Output(output) => self.follow(output).await,
-            };
-            if over {
+            if self.take_in(mail).await {
                 return;
             }
         }

@@ -1,0 +1,2 @@
+//! stand-in until merged
+pub fn find(_code: &str) -> Option<&'static str> { None }
