@@ -24,7 +24,10 @@ const BANNED: &[(&str, &str)] = &[
     ("std::thread", "the core starts nothing"),
     ("Mutex", "an engine is a value; who owns it locks it"),
     ("RwLock", "an engine is a value; who owns it locks it"),
-    ("std::sync::atomic", "an engine is a value; who owns it locks it"),
+    (
+        "std::sync::atomic",
+        "an engine is a value; who owns it locks it",
+    ),
     ("OnceLock", "the core has no state of its own"),
     ("async", "the core never waits"),
     (".await", "the core never waits"),

@@ -60,7 +60,10 @@ fn length(file: &File, exceptions: &mut Exceptions) -> Option<Finding> {
 /// address can't be broken.
 fn width(path: &str, number: usize, line: &str) -> Option<Finding> {
     let comment = line.trim_start().strip_prefix("//")?;
-    let breaks_nowhere = comment.trim_start_matches(['/', '!']).trim_start().starts_with('|')
+    let breaks_nowhere = comment
+        .trim_start_matches(['/', '!'])
+        .trim_start()
+        .starts_with('|')
         || comment.contains("://");
     let columns = line.chars().count();
     (columns > COLUMNS_MAX && !breaks_nowhere).then(|| {
@@ -109,11 +112,23 @@ mod tests {
     #[test]
     fn wide_comments_are_found_and_what_cannot_be_broken_is_not() {
         let wide = "word ".repeat(21);
-        check_rules("a.rs", &format!("//! A.\n// {wide}\n"), &[(Rule::Width, Some(2))]);
-        check_rules("a.rs", &format!("//! A.\n    /// {wide}\n"), &[(Rule::Width, Some(2))]);
+        check_rules(
+            "a.rs",
+            &format!("//! A.\n// {wide}\n"),
+            &[(Rule::Width, Some(2))],
+        );
+        check_rules(
+            "a.rs",
+            &format!("//! A.\n    /// {wide}\n"),
+            &[(Rule::Width, Some(2))],
+        );
         check_rules("a.rs", &format!("//! A.\nlet a = \"{wide}\";\n"), &[]);
         check_rules("a.rs", &format!("//! A.\n//! | a | {wide} |\n"), &[]);
-        check_rules("a.rs", &format!("//! A.\n// https://example.com/{wide}\n"), &[]);
+        check_rules(
+            "a.rs",
+            &format!("//! A.\n// https://example.com/{wide}\n"),
+            &[],
+        );
     }
 
     #[test]
