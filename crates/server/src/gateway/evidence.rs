@@ -24,7 +24,7 @@
 use std::error::Error as StdError;
 use std::io;
 
-use rategov_core::action::outcome::{Body, Evidence, Lost, NotSent};
+use rategov_core::action::outcome::{self, Body, Evidence, Lost, NotSent};
 use rategov_core::observe::Facts;
 use rustls::{AlertDescription, CertificateError};
 
@@ -224,7 +224,14 @@ impl BodyEnd {
 pub fn answered(facts: Facts, body: Body, upload: Upload) -> Evidence {
     match (facts.status, upload) {
         (421 | 425, _) | (408, Upload::Part) => Evidence::NotProcessed,
-        _ => Evidence::Answered { facts, body },
+        _ => Evidence::Answered {
+            facts,
+            body,
+            upload: match upload {
+                Upload::Whole => outcome::Upload::Complete,
+                Upload::Part => outcome::Upload::Partial,
+            },
+        },
     }
 }
 

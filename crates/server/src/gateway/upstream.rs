@@ -390,7 +390,7 @@ impl fmt::Debug for Line {
 }
 
 impl Sent {
-    fn of(verdict: Verdict, written: u64, request: Option<Box<Request<Outgoing>>>) -> Sent {
+    pub(super) fn of(verdict: Verdict, written: u64, request: Option<Box<Request<Outgoing>>>) -> Sent {
         match verdict {
             Verdict::NotSent(why, detail) => Sent::NotSent {
                 why,

@@ -149,6 +149,18 @@ pub struct SdkEnvironment {
 }
 
 impl ProviderSettings {
+    /// The path of a call as the provider knows it: some tools leave the prefix out.
+    pub fn full_path(&self, path: &str) -> String {
+        let prefix = self.path_prefix.as_str();
+        let has_it = path
+            .strip_prefix(prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        match has_it {
+            true => path.to_owned(),
+            false => format!("{prefix}{path}"),
+        }
+    }
+
     /// The variables that point this provider's SDKs at the governor. `door` is the
     /// agents' listener, with the run token where there is one:
     /// `http://127.0.0.1:7878/run/TOKEN`. Those for keys belong only where they are
