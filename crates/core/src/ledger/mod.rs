@@ -1,1 +1,294 @@
-//! What is known of each scope now, and whether a call fits.
+//! What is known of every scope of one account now, and whether a call fits.
+//!
+//! A call draws on several scopes at once: the account's, perhaps a model's, an
+//! endpoint's. It goes only if all of them agree, and takes from all or none:
+//!
+//! ```text
+//! stage     does it fit? changes nothing
+//! secure    takes quota, seat and turn; the only place where they are taken
+//! sent      the first byte may leave: its units count as spent from now on
+//! withdraw  it certainly never left: everything back, as if never taken
+//! answered  the head of an answer: readings correct, a refusal closes
+//! lost      nobody knows; its units stay spent
+//! finished  the upstream stream is over: the seat is free
+//! ```
+//!
+//! A permit is withdrawn or finished, once. Between `secure` and `sent` its
+//! units are reserved without expiry, so that commit, dial and TLS don't eat
+//! the margin for the way to the provider.
+//!
+//! The rooms: [`window`] and [`pacer`] say when a quota has room, [`limiter`]
+//! which of them a quota needs, [`headers`] what the provider tells about it;
+//! [`gate`] and [`ramp`] what a refusal does, [`learn`] what it teaches;
+//! [`seats`] how many calls may be open; [`scope`] joins them for one scope,
+//! [`map`] keeps the scopes, [`answer`] feeds answers in, [`state`] shows and saves.
+//!
+//! Cost: O(log n) per scope and call, in what is logged and what is open.
+
+mod answer;
+mod call;
+mod gate;
+mod headers;
+mod learn;
+mod limiter;
+mod map;
+mod pacer;
+mod ramp;
+mod scope;
+mod seats;
+mod state;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::collections::BTreeMap;
+
+pub use call::{Blocked, Call, Change, Origin, PermitId, Rate, Reason};
+pub use state::{QuotaState, ScopeState};
+
+use crate::id::Scope;
+use crate::policy::AccountPolicy;
+use crate::time::{Moment, Span};
+use crate::word::Priority;
+use limiter::Margins;
+use map::{Rules, Scopes};
+use scope::Seat;
+
+/// The ledger of one account. See the module.
+#[derive(Debug)]
+pub struct Ledger {
+    account: Scope,
+    policy: AccountPolicy,
+    spread: Option<Span>,
+    scopes: Scopes,
+    permits: BTreeMap<PermitId, Permit>,
+    last_permit: u64,
+    /// Counts what [`Ledger::secure`] and its like changed; a staged call is
+    /// good only for the version that it saw.
+    version: u64,
+}
+
+/// A call that fits, as long as nothing else changes.
+#[derive(Debug)]
+pub struct Staged {
+    scopes: Vec<Scope>,
+    cost: u64,
+    priority: Priority,
+    version: u64,
+}
+
+/// What an open call holds.
+#[derive(Debug)]
+struct Permit {
+    cost: u64,
+    priority: Priority,
+    sent_at: Option<Moment>,
+    /// Whether its outcome is known, or known to be unknown.
+    settled: bool,
+    seats: Vec<Seat>,
+}
+
+impl Ledger {
+    /// The ledger of an account of which only the policy is known. `account` is
+    /// the account's own scope, which every call touches.
+    pub fn new(account: Scope, policy: &AccountPolicy) -> Ledger {
+        let mut ledger = Ledger {
+            account,
+            policy: policy.clone(),
+            spread: None,
+            scopes: Scopes::default(),
+            permits: BTreeMap::new(),
+            last_permit: 0,
+            version: 0,
+        };
+        ledger.reset_rules(Moment::START);
+        ledger
+    }
+
+    /// Other rules. Open permits stay open, what is spent stays spent (beyond a
+    /// lower limit as a debt), holds stand, and what was learnt stays, but for
+    /// what refusals taught about a declared quota that is another one now.
+    pub fn set_policy(&mut self, now: Moment, policy: &AccountPolicy) {
+        self.policy = policy.clone();
+        self.reset_rules(now);
+    }
+
+    /// The spread of the one-way delay to the provider as measured (p99.9). It
+    /// narrows the margin of 2 % of each window that holds without it.
+    pub fn set_spread(&mut self, now: Moment, spread: Span) {
+        self.spread = Some(spread);
+        self.reset_rules(now);
+    }
+
+    fn reset_rules(&mut self, now: Moment) {
+        self.version += 1;
+        let rules = Rules {
+            reserve: self.policy.reserve_interactive,
+            margins: Margins {
+                headroom_permille: self.policy.headroom_permille,
+                spread: self.spread,
+            },
+        };
+        self.scopes.set_policy(rules, &self.policy.scopes);
+        let account = self.account.clone();
+        self.scopes.ensure(now, &account);
+    }
+
+    /// Whether a call fits now. Changes nothing; all scopes or none.
+    ///
+    /// # Errors
+    /// What stands in the way; of several things the one that lasts longest,
+    /// and of equals the one named first.
+    pub fn stage(&self, now: Moment, call: &Call<'_>) -> Result<Staged, Blocked> {
+        debug_assert!(
+            !call.scopes.is_empty(),
+            "a call touches its account's scope"
+        );
+        let cost = u64::from(call.cost.requests);
+        let mut blocked: Option<Blocked> = None;
+        for scope in call.scopes {
+            // A scope that has no place yet is unlimited until its first answer.
+            let Some(ledger) = self.scopes.governing(scope) else {
+                continue;
+            };
+            if let Some((reason, until)) = ledger.block(now, cost, call.priority, call.probe_safe)
+                && blocked.as_ref().is_none_or(|blocked| blocked.until < until)
+            {
+                blocked = Some(Blocked {
+                    scope: scope.clone(),
+                    reason,
+                    until,
+                });
+            }
+        }
+        match blocked {
+            Some(blocked) => Err(blocked),
+            None => Ok(Staged {
+                scopes: call.scopes.to_vec(),
+                cost,
+                priority: call.priority,
+                version: self.version,
+            }),
+        }
+    }
+
+    /// Takes what a staged call needs: quota as reserved, a seat and a turn in
+    /// every scope. The permit must be withdrawn or finished.
+    pub fn secure(&mut self, now: Moment, staged: Staged) -> PermitId {
+        debug_assert_eq!(
+            staged.version, self.version,
+            "something changed since the call was staged"
+        );
+        self.version += 1;
+        self.last_permit += 1;
+        let id = PermitId(self.last_permit);
+        let mut seats: Vec<Seat> = Vec::with_capacity(staged.scopes.len());
+        for scope in &staged.scopes {
+            let place = self.scopes.ensure(now, scope);
+            let is_twice = seats.iter().any(|seat| seat.place == place);
+            if let Some(ledger) = self.scopes.at_mut(place).filter(|_| !is_twice) {
+                let turn = ledger.grant(now, id, staged.cost, staged.priority);
+                seats.push(Seat {
+                    place,
+                    turn,
+                    mark: 0,
+                });
+                self.rearm(now, place);
+            }
+        }
+        self.permits.insert(
+            id,
+            Permit {
+                cost: staged.cost,
+                priority: staged.priority,
+                sent_at: None,
+                settled: false,
+                seats,
+            },
+        );
+        id
+    }
+
+    /// The first byte of a permit's call may leave from now on: its units
+    /// count as spent, and its windows start.
+    pub fn sent(&mut self, now: Moment, id: PermitId) {
+        self.version += 1;
+        let Some(permit) = self.permits.get_mut(&id) else {
+            debug_assert!(false, "{id:?} is not open");
+            return;
+        };
+        if permit.sent_at.is_some() {
+            return;
+        }
+        permit.sent_at = Some(now);
+        for seat in &mut permit.seats {
+            if let Some(ledger) = self.scopes.at_mut(seat.place) {
+                seat.mark = ledger.left(now, id, permit.cost);
+            }
+        }
+    }
+
+    /// A permit's call certainly never left. Ends the permit; everything is as
+    /// if it had never been taken.
+    pub fn withdraw(&mut self, now: Moment, id: PermitId) {
+        self.version += 1;
+        let Some(permit) = self.permits.remove(&id) else {
+            debug_assert!(false, "{id:?} is not open");
+            return;
+        };
+        for seat in &permit.seats {
+            if let Some(ledger) = self.scopes.at_mut(seat.place) {
+                let taken = (permit.cost, permit.priority);
+                ledger.take_back(id, taken, permit.sent_at, seat.turn);
+                self.rearm(now, seat.place);
+            }
+        }
+    }
+
+    /// Whether a refusal closed a scope of this permit since it was granted. A
+    /// call that has not left yet is better withdrawn then: it would only
+    /// repeat the refusal.
+    pub fn is_overtaken(&self, id: PermitId) -> bool {
+        let seats = self
+            .permits
+            .get(&id)
+            .map_or(&[][..], |permit| &permit.seats);
+        seats.iter().any(|seat| {
+            self.scopes
+                .at(seat.place)
+                .is_some_and(|ledger| ledger.gate.is_echo(seat.turn))
+        })
+    }
+
+    /// Permits that are open.
+    pub fn open(&self) -> usize {
+        self.permits.len()
+    }
+
+    /// The earliest moment at which the ledger changes by itself and
+    /// [`Ledger::handle_timeout`] is due: a hold ends, a probe falls silent, a
+    /// ramp is over. Never before `now`. A call that was blocked has its own
+    /// moment in [`Blocked::until`]. O(log n).
+    pub fn next_change(&self, now: Moment) -> Moment {
+        self.scopes.next_timer().max(now)
+    }
+
+    /// How fast a scope can be used for long: Q per (W + J), or what was learnt.
+    /// `None` if nothing is known of it, or nothing limits it.
+    pub fn rate(&self, scope: &Scope) -> Option<Rate> {
+        self.scopes.get(scope)?.rate()
+    }
+
+    /// Sets when a place changes by itself; at once if its mode is not made known.
+    fn rearm(&mut self, now: Moment, place: usize) {
+        let Some(ledger) = self.scopes.at(place) else {
+            return;
+        };
+        let at = if ledger.gate.mode(now) == ledger.announced {
+            Some(ledger.gate.next_change()).filter(|at| now < *at)
+        } else {
+            Some(now)
+        };
+        self.scopes.arm(place, at.unwrap_or(Moment::NEVER));
+    }
+}
