@@ -5,9 +5,9 @@
 //! was over. Counted from where the provider's window began that is the true
 //! rate, and counted from elsewhere it is less. So the estimate is the
 //! **largest** of units/time over all beginnings: never below the provider's
-//! rate. A first refusal teaches only from what went shortly before it, five
-//! units at least: else a scope that was hardly used, and refused because of
-//! somebody else, would be throttled to that little use.
+//! rate. A refusal teaches only from what went shortly before it, five units
+//! at least, or three if it follows another: else a scope that was hardly used,
+//! and refused because of somebody else, would be throttled to that little use.
 //!
 //! Example: 60 per sliding 10 s, nothing declared. Sixty calls are accepted
 //! within 1.0 s, the next is refused with `Retry-After: 9`. Beginning with the
@@ -32,10 +32,11 @@ use crate::time::{Moment, Span};
 
 /// Entries of a history; older ones are merged two by two.
 const BUCKETS_MAX: usize = 256;
-/// A first refusal proves a rate by so many units at least …
-const FIRST_UNITS: u64 = 5;
-/// … which went within this, or twice the hold, before it.
-const FIRST_REACH: Span = Span::from_secs(60);
+/// So many units prove a rate at a first refusal, and at a second one soon
+/// after; from the third on a single one does.
+const UNITS_BY_ROW: [u64; 2] = [5, 3];
+/// They must have gone within this, or twice the hold, before the refusal.
+const REACH: Span = Span::from_secs(60);
 /// As many units make a measurement that is trusted for a long while.
 const UNITS_SURE: u64 = 20;
 /// The shortest time after which a rate grows.
@@ -65,16 +66,18 @@ pub(super) struct History {
     buckets: VecDeque<Bucket>,
 }
 
-/// How sure it is that our own rate was refused.
+/// How sure it is that it was our own rate that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// The first refusal for a while, of a call that left then.
-    First {
-        /// When.
+    /// No rate is learnt yet.
+    Row {
+        /// When the refused call left.
         refused_at: Moment,
+        /// How many refusals went before it, each soon after the last.
+        nth: usize,
     },
-    /// There is a learnt rate, or refusals follow each other.
-    Again,
+    /// A learnt rate was refused.
+    Known,
 }
 
 /// A rate that a refusal proved.
@@ -148,12 +151,13 @@ impl History {
     /// `opens` on. O([`BUCKETS_MAX`]).
     pub(super) fn measure(&self, opens: Moment, proof: Proof) -> Option<Measured> {
         let (since, units_min) = match proof {
-            Proof::First { refused_at } => {
+            Proof::Row { refused_at, nth } => {
                 let held = opens.since(refused_at);
-                let reach = held.saturating_mul(2).max(FIRST_REACH);
-                (refused_at.back(reach), FIRST_UNITS)
+                let reach = held.saturating_mul(2).max(REACH);
+                let units = UNITS_BY_ROW.get(nth).copied().unwrap_or(1);
+                (refused_at.back(reach), units)
             }
-            Proof::Again => (Moment::START, 1),
+            Proof::Known => (Moment::START, 1),
         };
         let mut units = 0;
         let mut best: Option<Measured> = None;
@@ -347,8 +351,9 @@ mod tests {
     }
 
     fn first(refused_ms: u64) -> Proof {
-        Proof::First {
+        Proof::Row {
             refused_at: ms(refused_ms),
+            nth: 0,
         }
     }
 
@@ -364,8 +369,8 @@ mod tests {
         let history = history((0..60).map(|n| n * 60_000));
         let refused = 59 * 60_000;
         assert_eq!(history.measure(ms(refused + 10_000), first(refused)), None);
-        // The next refusal proves something, and the densest use counts.
-        let again = history.measure(ms(refused + 10_000), Proof::Again);
+        // A learnt rate that is refused must give way, and the densest use counts.
+        let again = history.measure(ms(refused + 10_000), Proof::Known);
         assert_eq!(
             again.map(|m| (m.units, m.span)),
             Some((1, Span::from_secs(10)))
@@ -377,7 +382,7 @@ mod tests {
         let history = history(0..100_000);
         assert!(history.buckets.len() <= BUCKETS_MAX);
         assert_eq!(history.iter().map(|(_, units)| units).sum::<u64>(), 100_000);
-        assert_eq!(per_second(history.measure(ms(200_000), Proof::Again)), 500);
+        assert_eq!(per_second(history.measure(ms(200_000), Proof::Known)), 500);
     }
 
     #[test]
@@ -386,7 +391,7 @@ mod tests {
         history.cut_after(ms(100));
         history.remove(ms(100), 1);
         assert_eq!(
-            history.measure(ms(1_000), Proof::Again).map(|m| m.units),
+            history.measure(ms(1_000), Proof::Known).map(|m| m.units),
             Some(10)
         );
     }

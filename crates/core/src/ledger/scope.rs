@@ -23,8 +23,8 @@ use crate::word::{Mode, Priority};
 const HEADER_LIMITS_MAX: usize = 4;
 /// Field names that are remembered as malformed.
 const MALFORMED_MAX: usize = 16;
-/// Refusal events closer than this are a row of them.
-const OFTEN_WITHIN: Span = Span::from_secs(60);
+/// Refusals that follow each other within this are a row.
+const ROW_WITHIN: Span = Span::from_secs(60);
 /// How the operator's own limits are called.
 pub(super) const POLICY: &str = "policy";
 
@@ -42,7 +42,8 @@ pub(super) struct Seat {
 struct Lesson {
     refused_at: Moment,
     opens: Moment,
-    often: bool,
+    /// Refusals before it in a row.
+    nth: usize,
 }
 
 /// A refusal for the sake of a limit, as the gate sees it.
@@ -75,6 +76,7 @@ pub(super) struct ScopeLedger {
     pub(super) refusals: u64,
     pub(super) echoes: u64,
     refused_at: Option<Moment>,
+    row: usize,
     /// Where the last hold came from.
     pub(super) held_by: String,
     /// Why the mode is what it is.
@@ -105,6 +107,7 @@ impl ScopeLedger {
             refusals: 0,
             echoes: 0,
             refused_at: None,
+            row: 0,
             held_by: String::new(),
             why: String::new(),
             announced: Mode::Normal,
@@ -411,13 +414,16 @@ impl ScopeLedger {
             return;
         }
         self.history.cut_after(sent_at);
-        let often = self
-            .refused_at
-            .is_some_and(|before| now.since(before) < OFTEN_WITHIN);
+        let soon = |before| now.since(before) < ROW_WITHIN;
+        self.row = if self.refused_at.is_some_and(soon) {
+            self.row + 1
+        } else {
+            0
+        };
         self.lesson = Some(Lesson {
             refused_at: sent_at,
             opens: now,
-            often,
+            nth: self.row,
         });
     }
 
@@ -453,11 +459,12 @@ impl ScopeLedger {
     /// Draws the lesson from the last refusals, now that they are over.
     fn learn(&mut self, now: Moment) -> Option<Change> {
         let lesson = self.lesson.take()?;
-        let proof = if self.discovery.is_some() || lesson.often {
-            Proof::Again
-        } else {
-            let refused_at = lesson.refused_at;
-            Proof::First { refused_at }
+        let proof = match self.discovery {
+            Some(_) => Proof::Known,
+            None => Proof::Row {
+                refused_at: lesson.refused_at,
+                nth: lesson.nth,
+            },
         };
         let measured = self.history.measure(lesson.opens, proof);
         match (&mut self.discovery, measured) {
