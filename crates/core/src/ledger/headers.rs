@@ -7,9 +7,10 @@
 //!   declared, so much may go at once, whatever the shape of the limit.
 //! - **foreign** = (limit − remaining) − what we sent within the window. What is
 //!   over was used by somebody else with the same key; it is subtracted from
-//!   what is granted until it must have left the window. We count all that we
-//!   sent up to the *arrival* of the answer, so the figure is never too high.
-//! - **dry**: nothing is left and the provider says when more comes.
+//!   what is granted until it must have left the window, or, if nothing is left,
+//!   until the reset. Of a declared quota we count all that we sent up to the
+//!   *arrival* of the answer, so that the figure is never too high whenever the
+//!   provider looked; once others were seen, what we sent up to the call.
 //!
 //! Example: 60 per 10 s, and we sent 20 within the last 10 s. An answer says
 //! `remaining: 25`: others used 60 − 25 − 20 = 15, and we may send 25 more.
@@ -20,9 +21,16 @@
 //! **A window that is not named** is concluded from the resets. A window that
 //! starts anew is as long as the longest reset seen. A bucket's reset grows with
 //! what is used: limit 5,000, 1 used, reset 12 ms, and later 50 used, reset
-//! 600 ms; two such readings give the window, 12 ms · 5,000 / 1 = 60 s.
+//! 600 ms; several such readings in a row give the window, 600 ms · 5,000 / 50 = 60 s.
+//!
+//! Calls overtake each other on their way, so a reading may not yet count some
+//! that left just before its call. Those of the last [`OVERTAKES`] are taken as
+//! not counted, which makes **left** too small for a moment and never too large.
 
 use crate::time::{Moment, Span};
+
+/// How much later than a call one that left before it may arrive.
+pub(super) const OVERTAKES: Span = Span::from_millis(100);
 
 /// Units used by others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,23 +46,12 @@ pub(super) struct Foreign {
 pub(super) struct Word {
     /// When the call left.
     pub(super) sent_at: Moment,
-    /// Units sent by then, the call included.
+    /// Units that surely arrived by then, the call included.
     pub(super) mark: u64,
     /// Units left.
     pub(super) remaining: Option<u64>,
     /// Until more is back.
     pub(super) reset_after: Option<Span>,
-}
-
-/// What follows from the headers for a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// So much is left that it may go.
-    Free,
-    /// Nothing is left before this.
-    Dry(Moment),
-    /// The headers don't say; our own count decides.
-    Open,
 }
 
 /// See the module.
@@ -67,13 +64,10 @@ pub(super) struct Told {
     ceiling: Option<u64>,
     ceiling_until: Moment,
     foreign: Foreign,
-    dry_until: Moment,
-    /// Not more than the ceiling until then.
-    bound_until: Moment,
     /// The reading of least use, for the shape: units used, reset.
     least: Option<(u64, Span)>,
-    /// Whether resets grow with what is used.
-    refills: bool,
+    /// Readings in a row whose resets grew with what is used.
+    agreed: u32,
     /// A limit that was told for a declared quota's window.
     limit: Option<u64>,
     /// Limit and window that were made known.
@@ -86,24 +80,17 @@ pub(super) struct Told {
     explained: u32,
 }
 
+/// So many readings in a row prove that resets grow with what is used.
+const REFILLS_FROM: u32 = 4;
 /// A window is news when it changed by this much, in percent.
 const WINDOW_NEWS_PERCENT: u64 = 25;
 /// Refusals that foreign use may explain before an accepted call must show it, too.
 const EXPLAINED_MAX: u32 = 2;
 
 impl Told {
-    /// What the headers say about `cost` more units after `taken`.
-    pub(super) fn standing(&self, now: Moment, taken: u64, cost: u64) -> Standing {
-        let fits = |ceiling| taken.saturating_add(cost) <= ceiling;
-        if now < self.ceiling_until && self.ceiling.is_some_and(fits) {
-            Standing::Free
-        } else if now < self.bound_until {
-            Standing::Dry(self.bound_until)
-        } else if now < self.dry_until {
-            Standing::Dry(self.dry_until)
-        } else {
-            Standing::Open
-        }
+    /// Whether so much was left that `cost` more units after `taken` may go.
+    pub(super) fn allows(&self, now: Moment, taken: u64, cost: u64) -> bool {
+        self.left(now, taken).is_some_and(|left| cost <= left)
     }
 
     /// What others used.
@@ -146,12 +133,8 @@ impl Told {
             return;
         };
         let gone = word.sent_at + span;
-        self.bound_until = Moment::START;
         self.ceiling = Some(word.mark.saturating_add(remaining));
         self.ceiling_until = gone.max(self.reset_at.unwrap_or(gone));
-        if 0 < remaining {
-            self.dry_until = Moment::START;
-        }
         self.foreign = Foreign {
             units: limit.saturating_sub(remaining).saturating_sub(own),
             until: match self.reset_at {
@@ -171,38 +154,47 @@ impl Told {
         if used == 0 || reset.is_zero() {
             return known;
         }
+        let refilled = self.refills();
         match self.least {
             Some((least, at_least)) if least.saturating_mul(2) <= used => {
                 let expected = at_least.scale(used, least);
                 let off = expected
                     .saturating_sub(reset)
                     .max(reset.saturating_sub(expected));
-                self.refills = off <= expected.scale(1, 4);
+                if off <= expected.scale(1, 4) {
+                    self.agreed = self.agreed.saturating_add(1);
+                } else {
+                    self.agreed = 0;
+                    self.least = Some((used, reset));
+                }
             }
             Some((least, _)) if least <= used => {}
             _ => self.least = Some((used, reset)),
         }
-        if self.refills {
-            reset.scale(limit, used)
-        } else {
-            known.max(reset)
+        match (refilled, self.refills()) {
+            (_, true) => reset.scale(limit, used),
+            // It was no bucket after all: what was concluded from it is void.
+            (true, false) => reset,
+            (false, false) => known.max(reset),
         }
     }
 
     /// Whether more comes back evenly, so that "nothing left" is over at once.
     pub(super) fn refills(&self) -> bool {
-        self.refills
+        REFILLS_FROM <= self.agreed
     }
 
-    /// What was left must last until `until`.
-    pub(super) fn bound_until(&mut self, until: Moment) {
-        self.bound_until = until;
+    /// What a restart reads back: nothing is left until `until`.
+    pub(super) fn restore_empty(&mut self, limit: u64, until: Moment) {
+        self.foreign = Foreign {
+            units: limit,
+            until,
+        };
     }
 
-    /// Nothing is left until `until`.
-    pub(super) fn run_dry(&mut self, until: Moment) {
-        self.dry_until = until;
-        self.foreign = Foreign::default();
+    /// Whether others were seen to use the quota.
+    pub(super) fn is_shared(&self) -> bool {
+        0 < self.announced
     }
 
     /// The declared limit, or a lower one that was told for the same window.
@@ -309,8 +301,8 @@ mod tests {
             Span::from_secs(10),
         );
         // Three more went while the answer was on its way.
-        assert_eq!(told.standing(at(5_000), 23, 2), Standing::Free);
-        assert_eq!(told.standing(at(5_000), 23, 3), Standing::Open);
+        assert!(told.allows(at(5_000), 23, 2));
+        assert!(!told.allows(at(5_000), 23, 3));
     }
 
     #[test]
@@ -348,7 +340,17 @@ mod tests {
             false,
         );
         check_window(&[(20, 3_000), (59, 10_000), (0, 4_000)], 60, 10_000, false);
-        check_window(&[(4_999, 12), (4_950, 600)], 5_000, 60_000, true);
+        let bucket = [
+            (4_999, 12),
+            (4_990, 120),
+            (4_980, 240),
+            (4_960, 480),
+            (4_950, 600),
+        ];
+        check_window(&bucket, 5_000, 60_000, true);
+        check_window(&bucket[..4], 5_000, 480, false);
+        let no_bucket = [&bucket[..], &[(4_900, 30)]].concat();
+        check_window(&no_bucket, 5_000, 30, false);
         check_window(&[(0, 1_200)], 60, 1_200, false);
     }
 }

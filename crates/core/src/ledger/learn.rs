@@ -19,8 +19,9 @@
 //!
 //! **How far.** From there loss-based discovery: + 1 % each window (at least
 //! 10 s) in which the rate was really used, doubling to 8 % while no upper
-//! bound was met; at a loss the newly measured rate, or after two losses in a
-//! row 0.85 of the old one if that is less; then no growth for 10 minutes.
+//! bound was met; at a loss the newly measured rate, at most the one that was
+//! refused, and at most 0.85 of the old one if it was refused within 20 s; then
+//! no growth for 10 minutes.
 //! Source: `research/quota.md` §3c "closing the last percent", derived anew for holds.
 
 use std::collections::VecDeque;
@@ -47,9 +48,9 @@ const GROWTH_PERMILLE: (u64, u64) = (10, 80);
 const USED_PERMILLE: u64 = 800;
 /// No growth for this long after a loss that was measured well.
 const QUIET: Span = Span::from_secs(600);
-/// A loss so soon after another means that the measurement was too high.
-const SOON: Span = Span::from_secs(60);
-/// The cut after two losses in a row, as a fraction of the old rate.
+/// A loss so soon after the scope opened means that the rate was far too high.
+const SOON: Span = Span::from_secs(20);
+/// The cut then, and without a measurement, as a fraction of the old rate.
 const CUT: (u64, u64) = (85, 100);
 /// The deepest cut at once: a quarter of the old rate.
 const DEEPEST_CUT: u64 = 4;
@@ -209,7 +210,10 @@ pub(super) struct Discovery {
     sent: u64,
     growth_permille: u64,
     quiet_until: Moment,
-    lost_at: Option<Moment>,
+    /// When the scope last opened.
+    woke: Moment,
+    /// Whether this rate, or one near it, was ever refused.
+    met_bound: bool,
 }
 
 impl Discovery {
@@ -230,27 +234,36 @@ impl Discovery {
             sent: 0,
             growth_permille: GROWTH_PERMILLE.0,
             quiet_until: now,
-            lost_at: None,
+            woke: now,
+            met_bound: false,
         }
     }
 
-    /// The rate was too high. `refused_at` is when the refused call left.
-    pub(super) fn lose(&mut self, now: Moment, refused_at: Moment, measured: Option<Measured>) {
+    /// The rate was too high. `refused_at` is when the refused call left,
+    /// `measured` what went since the scope last opened, and `hinted` says
+    /// whether the provider named the end of the hold, or we guessed it.
+    pub(super) fn lose(
+        &mut self,
+        now: Moment,
+        refused_at: Moment,
+        measured: Option<Measured>,
+        hinted: bool,
+    ) {
         let old = self.spacing;
+        let refused = old.scale(1_000, SAFE_PERMILLE);
         let cut = old.scale(CUT.1, CUT.0);
-        let soon = self
-            .lost_at
-            .is_some_and(|lost| refused_at.since(lost) < SOON);
+        let soon = refused_at.since(self.woke) < SOON;
         let wanted = match measured.map(Measured::spacing) {
             Some(measured) if soon => measured.max(cut),
-            Some(measured) => measured.max(old),
+            Some(measured) => measured.max(refused),
             None => cut,
         };
         self.set(wanted.min(old.saturating_mul(DEEPEST_CUT)));
-        let sure = measured.is_some_and(|measured| UNITS_SURE <= measured.units);
+        let sure = hinted && measured.is_some_and(|measured| UNITS_SURE <= measured.units);
         self.quiet_until = now + if sure { QUIET } else { self.interval() };
-        self.lost_at = Some(refused_at);
+        self.met_bound = true;
         self.growth_permille = GROWTH_PERMILLE.0;
+        self.woke = now;
         self.since = now;
         self.sent = 0;
     }
@@ -308,7 +321,7 @@ impl Discovery {
         if used && self.quiet_until <= now {
             let factor = 1_000 + self.growth_permille;
             self.set(self.spacing.scale(1_000, factor));
-            if self.lost_at.is_none() {
+            if !self.met_bound {
                 self.growth_permille = (self.growth_permille * 2).min(GROWTH_PERMILLE.1);
             }
         }
@@ -437,13 +450,13 @@ mod tests {
             units: 50,
             span: Span::from_secs(6),
         };
-        discovery.lose(ms(60_000), ms(60_000), Some(measured));
+        discovery.lose(ms(60_000), ms(60_000), Some(measured), true);
         assert_eq!(discovery.spacing(), Span::from_millis(120));
         let barely = Measured {
             units: 50,
             span: Span::from_micros(6_000_050),
         };
-        discovery.lose(ms(70_000), ms(70_000), Some(barely));
+        discovery.lose(ms(70_000), ms(70_000), Some(barely), true);
         assert_eq!(discovery.spacing(), Span::from_micros(141_176));
         // For ten minutes it stays there.
         saturate(&mut discovery, ms(600_000));
@@ -454,12 +467,12 @@ mod tests {
 
     #[test]
     fn a_faster_measurement_than_the_refused_rate_is_not_believed() {
-        let mut discovery = discovery(100);
+        let mut discovery = discovery(98);
         let absurd = Measured {
             units: 50,
             span: Span::from_secs(1),
         };
-        discovery.lose(ms(60_000), ms(60_000), Some(absurd));
+        discovery.lose(ms(60_000), ms(60_000), Some(absurd), true);
         assert_eq!(discovery.spacing(), Span::from_millis(100));
     }
 }

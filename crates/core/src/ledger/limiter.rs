@@ -5,7 +5,7 @@
 //! | sliding, fixed, bucket with burst ≥ limit | the log of W + J alone: bursts are fine |
 //! | sliding counter, unknown, smaller bucket | the universal pacer, and the log |
 //! | any of the first row, once refused below the limit | as the second row, for good |
-//! | told by headers, nothing declared | as unknown, or whatever the headers say is left |
+//! | told by headers, nothing declared | as unknown, or whatever the headers say is left; once resets grow with use, as a bucket |
 //!
 //! J is the spread of the one-way delay: 2 % of W, or less once it is measured.
 //!
@@ -18,7 +18,7 @@
 //! it takes beyond the quota is a debt that leaves with it.
 
 use super::call::{Origin, PermitId, Rate, Reason};
-use super::headers::{Standing, Told, Word};
+use super::headers::{OVERTAKES, Told, Word};
 use super::pacer::Pacer;
 use super::window::Log;
 use crate::policy::{Quota, WindowKind};
@@ -33,10 +33,11 @@ const TICK: Span = Span::from_micros(1);
 /// A refusal of a call that was within the quota by this many spreads only may
 /// have been late on its way.
 const LATE_SPREADS: u64 = 3;
-/// The spread is widened to this share of the window at most.
-const WIDEST: (u64, u64) = (10, 100);
-/// Late refusals farther apart than this are weather.
+/// A second one within this is no accident.
 const LATE_WITHIN: Span = Span::from_secs(600);
+/// Spans after which even a provider that weighs the window before has
+/// forgotten what left before starts were spaced.
+const SETTLES_AFTER: u64 = 2;
 
 /// What a limiter needs to know besides its quota.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,8 +57,9 @@ pub(super) fn spread(window: Span, measured: Option<Span>) -> Span {
 /// What a refusal says about a limiter whose log had room for the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It may have arrived with those of the window before.
-    Late,
+    /// Nothing: it may have arrived with those of the window before, or met
+    /// what left before starts were spaced.
+    Weather,
     /// The limit or its shape is wrong.
     Wrong,
 }
@@ -70,9 +72,8 @@ pub(super) struct Limiter {
     margins: Margins,
     /// Whether a refusal proved the declared shape wrong.
     misdeclared: bool,
-    /// How often the spread was doubled.
-    widened: u32,
     late_at: Option<Moment>,
+    settles_at: Moment,
     /// Whether the window's length was stated, not concluded from resets.
     window_is_named: bool,
     log: Log,
@@ -89,8 +90,8 @@ impl Limiter {
             origin,
             margins,
             misdeclared: false,
-            widened: 0,
             late_at: None,
+            settles_at: Moment::START,
             window_is_named: true,
             pacer: None,
             told: Told::default(),
@@ -111,6 +112,11 @@ impl Limiter {
         limiter
     }
 
+    /// What left before it was known was not spaced.
+    pub(super) fn settle_from(&mut self, now: Moment) {
+        self.settles_at = now + self.span().saturating_mul(SETTLES_AFTER);
+    }
+
     /// Whether the window's length was stated.
     pub(super) fn window_is_named(&self) -> bool {
         self.window_is_named
@@ -121,7 +127,7 @@ impl Limiter {
         if self.quota != quota {
             // What was concluded of another quota says nothing about this one.
             self.misdeclared = false;
-            self.widened = 0;
+            self.late_at = None;
         }
         self.quota = quota;
         self.margins = margins;
@@ -171,10 +177,7 @@ impl Limiter {
 
     /// The spread that is reckoned with.
     pub(super) fn spread(&self) -> Span {
-        let widest = self.quota.window.scale(WIDEST.0, WIDEST.1);
         spread(self.quota.window, self.margins.spread)
-            .saturating_mul(1 << self.widened.min(8))
-            .min(widest.max(TICK))
     }
 
     /// Window and spread: the time for which a send counts.
@@ -221,12 +224,8 @@ impl Limiter {
         reserved: u64,
         taken: u64,
     ) -> Option<(Reason, Moment)> {
-        if self.origin == Origin::Header {
-            match self.told.standing(now, taken, cost) {
-                Standing::Free => return None,
-                Standing::Dry(until) => return Some((Reason::Quota, until)),
-                Standing::Open => {}
-            }
+        if self.origin == Origin::Header && self.told.allows(now, taken, cost) {
+            return None;
         }
         let quota = self.quota_free_at(now, cost, reserved);
         let pace = self.pacer.as_ref().map_or(now, Pacer::free_at);
@@ -314,6 +313,11 @@ impl Limiter {
                 if !self.window_is_named {
                     let (known, limit) = (self.quota.window, self.quota.limit);
                     self.quota.window = self.told.infer_window(known, limit, word);
+                    self.quota.kind = if self.told.refills() {
+                        WindowKind::TokenBucket { burst: limit }
+                    } else {
+                        WindowKind::Unknown
+                    };
                 }
             }
             (_, Some(limit)) => {
@@ -324,55 +328,43 @@ impl Limiter {
         if before != (self.cap(), self.quota.window) {
             self.reshape();
         }
-        let own = self.log.used(now);
         let limit = limit.unwrap_or(self.quota.limit);
+        let own = if self.origin == Origin::Header || self.told.is_shared() {
+            let by_then = now.min(word.sent_at + OVERTAKES);
+            self.log.used_within(self.span(), by_then)
+        } else {
+            self.log.used(now)
+        };
         self.told.take(now, word, own, limit, self.span());
-        if self.origin == Origin::Header {
-            self.consider_dry(now, word);
-        }
         before != (self.cap(), self.quota.window)
     }
 
-    /// Where nothing is declared the provider's reset says when to go on: once
-    /// nothing is left, and what we sent before counts no longer then; or, with
-    /// a window whose length is a guess, once what was left is used.
-    fn consider_dry(&mut self, now: Moment, word: &Word) {
-        let Some(reset) = word.reset_after.filter(|_| !self.told.refills()) else {
-            return;
-        };
-        if word.remaining == Some(0) {
-            self.log.forget_until(word.sent_at);
-            self.told.run_dry(now + reset);
-        } else if !self.window_is_named {
-            self.told.bound_until(now + reset);
-        }
-    }
-
-    /// A call that left at `sent_at` was refused although it fitted. `None` if
-    /// this limiter is paced already and has nothing more to conclude.
+    /// What the refusal of a call says that left at `sent_at` although it
+    /// fitted. `None` if starts are spaced already, so that only a lower rate helps.
     pub(super) fn judge(&mut self, now: Moment, sent_at: Moment) -> Option<Verdict> {
+        if now < self.settles_at {
+            return Some(Verdict::Weather);
+        }
         if self.is_paced() {
             return None;
         }
         let reach = self.span() + self.spread().saturating_mul(LATE_SPREADS);
-        if self.log.used_within(reach, sent_at) <= self.cap() {
-            return Some(Verdict::Wrong);
-        }
+        let late = self.cap() < self.log.used_within(reach, sent_at);
         let again = self
             .late_at
-            .is_some_and(|late| now.since(late) < LATE_WITHIN);
-        self.late_at = Some(now);
-        if again {
-            self.widened += 1;
-            self.reshape();
+            .is_some_and(|before| now.since(before) < LATE_WITHIN);
+        if late && !again {
+            self.late_at = Some(now);
+            return Some(Verdict::Weather);
         }
-        Some(Verdict::Late)
+        Some(Verdict::Wrong)
     }
 
     /// The declared shape is wrong: from now on starts are spaced.
-    pub(super) fn distrust(&mut self) {
+    pub(super) fn distrust(&mut self, now: Moment) {
         if self.origin == Origin::Declared && !self.is_paced() {
             self.misdeclared = true;
+            self.settles_at = now + self.span().saturating_mul(SETTLES_AFTER);
             self.reshape();
         }
     }

@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 
 use super::call::{Change, Origin, PermitId, Rate, Reason};
 use super::gate::{Gate, Hold, Turn};
-use super::headers::Word;
+use super::headers::{OVERTAKES, Word};
 use super::learn::{Discovery, History, Proof};
 use super::limiter::{Limiter, Margins, Verdict};
 use super::ramp::Target;
 use super::seats::Seats;
+use super::window::Log;
 use crate::id::Scope;
 use crate::observe::Reading;
 use crate::policy::{Backoff, Quota, ScopeLimits, WindowKind};
@@ -33,7 +34,7 @@ pub(super) const POLICY: &str = "policy";
 pub(super) struct Seat {
     pub(super) place: usize,
     pub(super) turn: Turn,
-    /// Units of the scope sent when the call left, the call included.
+    /// Units of the scope that surely arrived before the call, and its own.
     pub(super) mark: u64,
 }
 
@@ -42,6 +43,8 @@ pub(super) struct Seat {
 struct Lesson {
     refused_at: Moment,
     opens: Moment,
+    /// Whether the provider named the time.
+    hinted: bool,
     /// Refusals before it in a row.
     nth: usize,
 }
@@ -73,6 +76,8 @@ pub(super) struct ScopeLedger {
     pub(super) reserved: u64,
     /// Units ever sent.
     sent: u64,
+    /// Those that may still be overtaken.
+    recent: Log,
     pub(super) refusals: u64,
     pub(super) echoes: u64,
     refused_at: Option<Moment>,
@@ -104,6 +109,7 @@ impl ScopeLedger {
             lesson: None,
             reserved: 0,
             sent: 0,
+            recent: Log::new(OVERTAKES, u64::MAX),
             refusals: 0,
             echoes: 0,
             refused_at: None,
@@ -223,6 +229,8 @@ impl ScopeLedger {
     /// A granted call leaves: from now on its units count as spent. Returns the mark.
     pub(super) fn left(&mut self, now: Moment, permit: PermitId, cost: u64) -> u64 {
         debug_assert!(cost <= self.reserved, "what leaves was reserved");
+        let mark = self.sent - self.recent.used(now) + cost;
+        self.recent.push(now, cost);
         self.reserved = self.reserved.saturating_sub(cost);
         self.sent += cost;
         self.history.push(now, cost);
@@ -232,7 +240,7 @@ impl ScopeLedger {
         if let Some(discovery) = &mut self.discovery {
             discovery.left(now, cost, permit);
         }
-        self.sent
+        mark
     }
 
     /// A granted call certainly never left: everything back.
@@ -247,6 +255,7 @@ impl ScopeLedger {
             None => self.reserved = self.reserved.saturating_sub(cost),
             Some(at) => {
                 self.sent = self.sent.saturating_sub(cost);
+                self.recent.take_back(at, cost);
                 self.history.remove(at, cost);
             }
         }
@@ -269,7 +278,8 @@ impl ScopeLedger {
         accepted: bool,
     ) -> Vec<Change> {
         let mut changes = Vec::new();
-        let Some(index) = self.limiter_of(reading).or_else(|| self.add_told(reading)) else {
+        let known = self.limiter_of(reading);
+        let Some(index) = known.or_else(|| self.add_told(now, reading)) else {
             return changes;
         };
         let limiter = &mut self.limiters[index];
@@ -319,7 +329,7 @@ impl ScopeLedger {
 
     /// A limiter for a quota that only the headers know. A limit without its
     /// window beside declared quotas is not taken up: nobody could tell what it is.
-    fn add_told(&mut self, reading: &Reading) -> Option<usize> {
+    fn add_told(&mut self, now: Moment, reading: &Reading) -> Option<usize> {
         let told = self
             .limiters
             .iter()
@@ -345,6 +355,7 @@ impl ScopeLedger {
         self.limiters.push(limiter);
         let index = self.limiters.len() - 1;
         self.limiters[index].seed(self.history.iter());
+        self.limiters[index].settle_from(now);
         Some(index)
     }
 
@@ -386,6 +397,7 @@ impl ScopeLedger {
         }
         if let (Some(lesson), Some(opens)) = (&mut self.lesson, self.gate.opens()) {
             lesson.opens = opens;
+            lesson.hinted |= matches!(refusal.hold, Hold::Hinted(_));
         }
         Change::Refused {
             scope: self.name.clone(),
@@ -406,11 +418,13 @@ impl ScopeLedger {
             .iter_mut()
             .filter_map(|limiter| limiter.judge(now, sent_at))
             .collect();
-        if verdicts.contains(&Verdict::Late) {
+        if verdicts.contains(&Verdict::Weather) {
             return;
         }
         if verdicts.contains(&Verdict::Wrong) {
-            self.limiters.iter_mut().for_each(Limiter::distrust);
+            for limiter in &mut self.limiters {
+                limiter.distrust(now);
+            }
             return;
         }
         self.history.cut_after(sent_at);
@@ -423,6 +437,7 @@ impl ScopeLedger {
         self.lesson = Some(Lesson {
             refused_at: sent_at,
             opens: now,
+            hinted: false,
             nth: self.row,
         });
     }
@@ -468,7 +483,9 @@ impl ScopeLedger {
         };
         let measured = self.history.measure(lesson.opens, proof);
         match (&mut self.discovery, measured) {
-            (Some(discovery), measured) => discovery.lose(now, lesson.refused_at, measured),
+            (Some(discovery), measured) => {
+                discovery.lose(now, lesson.refused_at, measured, lesson.hinted);
+            }
             (discovery @ None, Some(measured)) => *discovery = Some(Discovery::new(now, measured)),
             (None, None) => return None,
         }

@@ -152,16 +152,6 @@ impl Log {
         self.total -= units;
     }
 
-    /// Forgets what was sent up to and including `at`.
-    pub(super) fn forget_until(&mut self, at: Moment) {
-        while let Some(first) = self.entries.front()
-            && first.at <= at
-        {
-            self.dropped = first.total;
-            self.entries.pop_front();
-        }
-    }
-
     /// When the last send was.
     pub(super) fn last(&self) -> Option<Moment> {
         self.entries.back().map(|entry| entry.at)

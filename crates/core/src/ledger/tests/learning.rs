@@ -234,3 +234,79 @@ fn an_operators_new_word_outlives_what_refusals_taught_of_the_old_one() {
     let (_, refused) = world.measure(Span::from_secs(60));
     assert_eq!(refused, 0);
 }
+#[test]
+fn zz_report() {
+    let name = |r: &Rule| match r {
+        Rule::Sliding { .. } => "sliding",
+        Rule::Fixed { .. } => "fixed",
+        Rule::Bucket { .. } => "bucket",
+        Rule::Counter { .. } => "counter",
+    };
+    for hints in [Hints::Seconds, Hints::None, Hints::Headers] {
+        for rule in ALL {
+            for seed in 1..4 {
+                let mut world = World::new(undeclared(), rule, seed);
+                world.hints = hints;
+                println!(
+                    "undeclared {hints:?} {} {seed}: {:?}",
+                    name(&rule),
+                    after_a_minute(world)
+                );
+            }
+        }
+    }
+    for rule in ALL {
+        for seed in 1..4 {
+            println!(
+                "wrong shape {} {seed}: {:?}",
+                name(&rule),
+                after_a_minute(World::new(
+                    declared(60, 10, WindowKind::Sliding),
+                    rule,
+                    seed
+                ))
+            );
+        }
+    }
+    for (rule, hints, dec) in [
+        (COUNTER, Hints::Seconds, true),
+        (BUCKET, Hints::Seconds, false),
+        (SLIDING, Hints::Headers, false),
+        (COUNTER, Hints::None, false),
+    ] {
+        let l = if dec {
+            declared(60, 10, WindowKind::Sliding)
+        } else {
+            undeclared()
+        };
+        let mut world = World::new(l, rule, 3);
+        world.hints = hints;
+        let t0 = world.now;
+        world.run(Span::from_secs(120));
+        println!("--- {} {hints:?} {dec}", name(&rule));
+        for (at, c) in &world.changes {
+            if matches!(c, Change::Refused { echo: true, .. }) {
+                continue;
+            }
+            println!("{:>9} {c:?}", at.since(t0).as_millis());
+        }
+        println!("{:?}", world.ledger.state(world.now, &account()));
+    }
+}
+#[test]
+fn zz_counter() {
+    let mut world = World::new(declared(60, 10, WindowKind::Sliding), COUNTER, 3);
+    let t0 = world.now.as_micros();
+    world.run(Span::from_secs(60));
+    let mut all: Vec<(u64, bool)> = world
+        .provider
+        .accepted
+        .iter()
+        .map(|a| (*a, true))
+        .chain(world.provider.refused.iter().map(|a| (*a, false)))
+        .collect();
+    all.sort();
+    for (at, ok) in all {
+        println!("{} {}", (at - t0) / 1000, ok);
+    }
+}
