@@ -64,6 +64,8 @@ pub(super) struct Told {
     ceiling: Option<u64>,
     ceiling_until: Moment,
     foreign: Foreign,
+    /// Nothing is left until then.
+    dry_until: Moment,
     /// The reading of least use, for the shape: units used, reset.
     least: Option<(u64, Span)>,
     /// Readings in a row whose resets grew with what is used.
@@ -107,6 +109,16 @@ impl Told {
         self.reset_at
     }
 
+    /// Nothing is left until then, and our own count can't tell.
+    pub(super) fn dry_until(&self) -> Moment {
+        self.dry_until
+    }
+
+    /// Nothing is left until `until`.
+    pub(super) fn run_dry(&mut self, until: Moment) {
+        self.dry_until = until;
+    }
+
     /// Units left as last told.
     pub(super) fn remaining(&self) -> Option<u64> {
         self.remaining
@@ -133,6 +145,7 @@ impl Told {
             return;
         };
         let gone = word.sent_at + span;
+        self.dry_until = Moment::START;
         self.ceiling = Some(word.mark.saturating_add(remaining));
         self.ceiling_until = gone.max(self.reset_at.unwrap_or(gone));
         self.foreign = Foreign {
@@ -182,14 +195,6 @@ impl Told {
     /// Whether more comes back evenly, so that "nothing left" is over at once.
     pub(super) fn refills(&self) -> bool {
         REFILLS_FROM <= self.agreed
-    }
-
-    /// What a restart reads back: nothing is left until `until`.
-    pub(super) fn restore_empty(&mut self, limit: u64, until: Moment) {
-        self.foreign = Foreign {
-            units: limit,
-            until,
-        };
     }
 
     /// Whether others were seen to use the quota.

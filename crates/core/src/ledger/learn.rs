@@ -19,9 +19,10 @@
 //!
 //! **How far.** From there loss-based discovery: + 1 % each window (at least
 //! 10 s) in which the rate was really used, doubling to 8 % while no upper
-//! bound was met; at a loss the newly measured rate, at most the one that was
-//! refused, and at most 0.85 of the old one if it was refused within 20 s; then
-//! no growth for 10 minutes.
+//! bound was met. At a loss: the newly measured rate, or half way from there to
+//! the last one that held for a window if that was more, but less than the one
+//! that was refused; and 0.85 of that at most if it was refused within 20 s.
+//! Then no growth for 10 minutes.
 //! Source: `research/quota.md` §3c "closing the last percent", derived anew for holds.
 
 use std::collections::VecDeque;
@@ -40,7 +41,7 @@ const UNITS_BY_ROW: [u64; 2] = [5, 3];
 const REACH: Span = Span::from_secs(60);
 /// As many units make a measurement that is trusted for a long while.
 const UNITS_SURE: u64 = 20;
-/// The shortest time after which a rate grows.
+/// The shortest time after which a rate grows, and in which it is shown.
 const GROWS_AFTER: Span = Span::from_secs(10);
 /// Growth in thousandths: at first, and at most.
 const GROWTH_PERMILLE: (u64, u64) = (10, 80);
@@ -48,6 +49,8 @@ const GROWTH_PERMILLE: (u64, u64) = (10, 80);
 const USED_PERMILLE: u64 = 800;
 /// No growth for this long after a loss that was measured well.
 const QUIET: Span = Span::from_secs(600);
+/// The same where the end of the hold was guessed, so that the rate is too low.
+const QUIET_GUESSED: Span = Span::from_secs(60);
 /// A loss so soon after the scope opened means that the rate was far too high.
 const SOON: Span = Span::from_secs(20);
 /// The cut then, and without a measurement, as a fraction of the old rate.
@@ -210,6 +213,8 @@ pub(super) struct Discovery {
     sent: u64,
     growth_permille: u64,
     quiet_until: Moment,
+    /// The last spacing that was used for a whole window and not refused.
+    held: Option<Span>,
     /// When the scope last opened.
     woke: Moment,
     /// Whether this rate, or one near it, was ever refused.
@@ -228,12 +233,14 @@ impl Discovery {
         let (units, per) = safe(spacing);
         Discovery {
             spacing,
-            window: window.max(Span::from_secs(1)),
+            // A limit per fraction of a second would say nothing to people.
+            window: window.max(GROWS_AFTER),
             pacer: Pacer::new(units, per, Span::ZERO),
             since: now,
             sent: 0,
             growth_permille: GROWTH_PERMILLE.0,
             quiet_until: now,
+            held: None,
             woke: now,
             met_bound: false,
         }
@@ -255,13 +262,23 @@ impl Discovery {
         let soon = refused_at.since(self.woke) < SOON;
         let wanted = match measured.map(Measured::spacing) {
             Some(measured) if soon => measured.max(cut),
-            Some(measured) => measured.max(refused),
+            Some(measured) => {
+                let held = self.held.filter(|_| hinted);
+                let between = held.map_or(measured, |held| middle(held, measured));
+                measured.min(between).max(refused)
+            }
             None => cut,
         };
         self.set(wanted.min(old.saturating_mul(DEEPEST_CUT)));
-        let sure = hinted && measured.is_some_and(|measured| UNITS_SURE <= measured.units);
-        self.quiet_until = now + if sure { QUIET } else { self.interval() };
+        let sure = measured.is_some_and(|measured| UNITS_SURE <= measured.units);
+        let quiet = match (sure, hinted) {
+            (true, true) => QUIET,
+            (true, false) => QUIET_GUESSED,
+            (false, _) => Span::ZERO,
+        };
+        self.quiet_until = now + quiet.max(self.window);
         self.met_bound = true;
+        self.held = None;
         self.growth_permille = GROWTH_PERMILLE.0;
         self.woke = now;
         self.since = now;
@@ -313,11 +330,14 @@ impl Discovery {
 
     fn grow(&mut self, now: Moment) {
         let passed = now.since(self.since);
-        if passed < self.interval() {
+        if passed < self.window {
             return;
         }
         let needed = self.spacing.saturating_mul(self.sent);
         let used = passed.scale(USED_PERMILLE, 1_000) <= needed;
+        if used {
+            self.held = Some(self.spacing);
+        }
         if used && self.quiet_until <= now {
             let factor = 1_000 + self.growth_permille;
             self.set(self.spacing.scale(1_000, factor));
@@ -329,15 +349,16 @@ impl Discovery {
         self.sent = 0;
     }
 
-    fn interval(&self) -> Span {
-        self.window.max(GROWS_AFTER)
-    }
-
     fn set(&mut self, spacing: Span) {
         self.spacing = spacing.max(Span::from_micros(1));
         let (units, per) = safe(self.spacing);
         self.pacer.reshape(units, per, Span::ZERO);
     }
+}
+
+/// Half way between two spacings.
+fn middle(one: Span, other: Span) -> Span {
+    one.scale(1, 2) + other.scale(1, 2)
 }
 
 /// The paced rate of a learnt spacing.

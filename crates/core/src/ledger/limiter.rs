@@ -227,7 +227,9 @@ impl Limiter {
         if self.origin == Origin::Header && self.told.allows(now, taken, cost) {
             return None;
         }
-        let quota = self.quota_free_at(now, cost, reserved);
+        let quota = self
+            .quota_free_at(now, cost, reserved)
+            .max(self.told.dry_until());
         let pace = self.pacer.as_ref().map_or(now, Pacer::free_at);
         if quota <= now && pace <= now {
             None
@@ -336,7 +338,20 @@ impl Limiter {
             self.log.used(now)
         };
         self.told.take(now, word, own, limit, self.span());
+        if !self.window_is_named && !self.told.refills() {
+            self.consider_dry(now, word);
+        }
         before != (self.cap(), self.quota.window)
+    }
+
+    /// Nothing is left, others used some of it, and how long it counts is a
+    /// guess: only the reset is sure.
+    fn consider_dry(&mut self, now: Moment, word: &Word) {
+        if let (Some(0), Some(reset)) = (word.remaining, word.reset_after)
+            && 0 < self.told.foreign(now).units
+        {
+            self.told.run_dry(now + reset);
+        }
     }
 
     /// What the refusal of a call says that left at `sent_at` although it

@@ -198,7 +198,7 @@ fn restore_scope(now: Moment, ledger: &mut ScopeLedger, row: &ScopeRow) {
         };
         let mut limiter = Limiter::new(quota, Origin::Header, ledger.margins());
         if let (Some(0), Some(reset_at)) = (row.remaining, row.reset_at) {
-            limiter.told.restore_empty(limit, reset_at);
+            limiter.told.run_dry(reset_at);
         }
         ledger.limiters.push(limiter);
     }

@@ -61,7 +61,7 @@ fn check_undeclared(rule: Rule, hints: Hints, used_permille: u64, events: usize)
 #[test]
 fn with_retry_after_alone_nine_tenths_are_used_within_a_minute() {
     for rule in ALL {
-        check_undeclared(rule, Hints::Seconds, 900, 8);
+        check_undeclared(rule, Hints::Seconds, 900, 6);
     }
 }
 
@@ -74,10 +74,9 @@ fn without_any_hint_the_rate_is_still_found() {
 
 #[test]
 fn with_headers_there_is_hardly_a_refusal() {
-    for rule in [SLIDING, FIXED, COUNTER] {
-        check_undeclared(rule, Hints::Headers, 900, 6);
+    for rule in ALL {
+        check_undeclared(rule, Hints::Headers, 950, 2);
     }
-    check_undeclared(BUCKET, Hints::Headers, 850, 6);
 }
 
 fn check_wrong_shape(rule: Rule, kind: WindowKind) {
@@ -85,7 +84,7 @@ fn check_wrong_shape(rule: Rule, kind: WindowKind) {
         let world = World::new(declared(60, 10, kind), rule, seed);
         let (used, learning, later) = after_a_minute(world);
         assert!(
-            950 <= used && learning + later <= 4,
+            950 <= used && learning + later <= 3,
             "{rule:?} as {kind:?} seed {seed}: used {used}, {learning} + {later} refusals"
         );
     }
@@ -236,77 +235,29 @@ fn an_operators_new_word_outlives_what_refusals_taught_of_the_old_one() {
 }
 #[test]
 fn zz_report() {
-    let name = |r: &Rule| match r {
-        Rule::Sliding { .. } => "sliding",
-        Rule::Fixed { .. } => "fixed",
-        Rule::Bucket { .. } => "bucket",
-        Rule::Counter { .. } => "counter",
-    };
+    let name = |r: &Rule| match r { Rule::Sliding{..}=>"sliding", Rule::Fixed{..}=>"fixed", Rule::Bucket{..}=>"bucket", Rule::Counter{..}=>"counter" };
     for hints in [Hints::Seconds, Hints::None, Hints::Headers] {
         for rule in ALL {
-            for seed in 1..4 {
+            let mut all = vec![];
+            for seed in 1..9 {
                 let mut world = World::new(undeclared(), rule, seed);
                 world.hints = hints;
-                println!(
-                    "undeclared {hints:?} {} {seed}: {:?}",
-                    name(&rule),
-                    after_a_minute(world)
-                );
+                let (u, a, b) = after_a_minute(world);
+                all.push(format!("{u}/{a}+{b}"));
             }
+            println!("undeclared {hints:?} {}: {}", name(&rule), all.join(" "));
         }
     }
-    for rule in ALL {
-        for seed in 1..4 {
-            println!(
-                "wrong shape {} {seed}: {:?}",
-                name(&rule),
-                after_a_minute(World::new(
-                    declared(60, 10, WindowKind::Sliding),
-                    rule,
-                    seed
-                ))
-            );
-        }
-    }
-    for (rule, hints, dec) in [
-        (COUNTER, Hints::Seconds, true),
-        (BUCKET, Hints::Seconds, false),
-        (SLIDING, Hints::Headers, false),
-        (COUNTER, Hints::None, false),
-    ] {
-        let l = if dec {
-            declared(60, 10, WindowKind::Sliding)
-        } else {
-            undeclared()
-        };
-        let mut world = World::new(l, rule, 3);
+    for (rule, hints, seed) in [(BUCKET, Hints::Seconds, 4)] {
+        let l = undeclared();
+        let mut world = World::new(l, rule, seed);
         world.hints = hints;
         let t0 = world.now;
-        world.run(Span::from_secs(120));
-        println!("--- {} {hints:?} {dec}", name(&rule));
+        world.run(Span::from_secs(600));
+        println!("--- {} {hints:?}", name(&rule));
         for (at, c) in &world.changes {
-            if matches!(c, Change::Refused { echo: true, .. }) {
-                continue;
-            }
-            println!("{:>9} {c:?}", at.since(t0).as_millis());
+            if matches!(c, Change::Refused{echo:false,..}|Change::Learned{..}) { 
+            println!("{:>9} {c:?}", at.since(t0).as_millis()); }
         }
-        println!("{:?}", world.ledger.state(world.now, &account()));
-    }
-}
-#[test]
-fn zz_counter() {
-    let mut world = World::new(declared(60, 10, WindowKind::Sliding), COUNTER, 3);
-    let t0 = world.now.as_micros();
-    world.run(Span::from_secs(60));
-    let mut all: Vec<(u64, bool)> = world
-        .provider
-        .accepted
-        .iter()
-        .map(|a| (*a, true))
-        .chain(world.provider.refused.iter().map(|a| (*a, false)))
-        .collect();
-    all.sort();
-    for (at, ok) in all {
-        println!("{} {}", (at - t0) / 1000, ok);
     }
 }
