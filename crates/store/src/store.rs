@@ -7,6 +7,8 @@
 //! Store::on_ack  who hears acknowledgements; the writer begins
 //! Store::close   what waits is written, the folder is given up
 //! ```
+//!
+//! The folder's lock belongs to the writer's thread and ends with it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +30,7 @@ use crate::clock::{BootNo, Now, Rebase};
 use crate::db::{self, Col, row};
 use crate::entry::Source;
 use crate::error::Error;
-use crate::folder::{Folder, Lock};
+use crate::folder::Folder;
 use crate::hand::Hand;
 use crate::migrate::migrate;
 use crate::queue::{AckSink, Journal, Queue};
@@ -79,7 +81,6 @@ struct Inner {
     reader: Reader,
     thread: Mutex<Option<JoinHandle<Result<(), Error>>>>,
     attempts_within: Span,
-    lock: Mutex<Option<Lock>>,
 }
 
 impl Store {
@@ -129,14 +130,13 @@ impl Store {
         let writing = Arc::clone(&queue);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || Writer::run(db, appender, writing))
+            .spawn(move || Writer::run(db, appender, writing, lock))
             .map_err(Error::file("can't start the writer of", path))?;
         let inner = Inner {
             queue,
             reader,
             thread: Mutex::new(Some(thread)),
             attempts_within: options.attempts_within,
-            lock: Mutex::new(Some(lock)),
         };
         Ok((
             Store {
@@ -208,16 +208,10 @@ impl Inner {
         let result = match thread {
             None => return Ok(()),
             // The last clone was dropped by whoever hears the acknowledgements:
-            // the writer is not waited for by itself, and ends right after.
+            // the writer can't wait for itself. It ends once the queue is empty.
             Some(thread) if thread.thread().id() == std::thread::current().id() => return Ok(()),
             Some(thread) => thread.join(),
         };
-        drop(
-            self.lock
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
         // A panic was reported where it happened.
         result.unwrap_or_else(|_| Err(Error::Corrupt("state of the writer".to_owned())))
     }

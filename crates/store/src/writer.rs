@@ -38,6 +38,7 @@ use crate::apply::{Appender, Reject};
 use crate::entry::{Ack, CommitFailed, Entry, Source};
 use crate::error::Error;
 use crate::fail;
+use crate::folder::Lock;
 use crate::order::Order;
 use crate::queue::{AckSink, Queue};
 use crate::sweep::sweep;
@@ -97,7 +98,13 @@ impl From<Entry> for Place {
 
 impl Writer {
     /// Waits until somebody listens, then writes until the queue is closed and empty.
-    pub(crate) fn run(db: Connection, appender: Appender, queue: Arc<Queue>) -> Result<(), Error> {
+    /// The folder is ours for as long as this runs.
+    pub(crate) fn run(
+        db: Connection,
+        appender: Appender,
+        queue: Arc<Queue>,
+        _lock: Lock,
+    ) -> Result<(), Error> {
         let _closing = CloseOnDrop(Arc::clone(&queue));
         let sink = queue.wait_for_sink();
         let mut writer = Writer {
