@@ -161,14 +161,17 @@ impl Store {
         self.inner.reader.clone()
     }
 
-    /// What an engine begins with that is rebuilt after a lost commit. Blocks
-    /// for as long as the disk takes.
+    /// What an engine begins with that is rebuilt after a lost commit.
     ///
-    /// Of an account: all but its tasks; of the task book: the tasks.
+    /// Of an account: all but its tasks; of the task book: the tasks. First
+    /// everything is written that was handed in before, so that nothing of the
+    /// engine's former life can follow. Blocks for as long as that and the disk
+    /// take; not to be called where acknowledgements are heard.
     ///
     /// # Errors
     /// If the database fails.
     pub fn recover(&self, source: &Source, now: &Now) -> Result<Tables, Error> {
+        self.inner.queue.wait_for_writer();
         match source {
             Source::Account(account) => {
                 self.inner

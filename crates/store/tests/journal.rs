@@ -175,6 +175,26 @@ fn events_that_cannot_follow_are_refused() {
 }
 
 #[test]
+fn an_engine_that_is_rebuilt_sees_all_that_was_handed_in_before() {
+    let folder = tempdir().unwrap();
+    let mut world = World::open(folder.path());
+    for round in 1..=5u128 {
+        for n in 0..400 {
+            world
+                .enqueue(&engine(OPS), 100, asked(OPS, round * 1_000 + n))
+                .unwrap();
+        }
+        assert_eq!(tables(&world, OPS).actions.len() as u128, round * 400);
+    }
+    world.store.close().unwrap();
+    assert_eq!(
+        tables(&world, OPS).actions.len(),
+        2_000,
+        "a closed store still tells"
+    );
+}
+
+#[test]
 fn closing_writes_and_acknowledges_what_waits() {
     let folder = tempdir().unwrap();
     let mut world = World::open(folder.path());
