@@ -108,7 +108,7 @@ impl Client {
 }
 
 fn read_token(folder: &Path) -> anyhow::Result<String> {
-    let file = folder.join("operator.token");
+    let file = folder.join("operator-token");
     std::fs::read_to_string(&file).map_err(|cause| {
         anyhow!(
             "the operator's token can't be read from {}: {cause}\nhint: name the data folder with --data, or set RATEGOV_OPERATOR_TOKEN",

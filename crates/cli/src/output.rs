@@ -30,7 +30,7 @@ pub(crate) fn complain(error: &anyhow::Error) {
 /// A table with a head.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
     let mut table = Table::new();
-    table.load_preset(comfy_table::presets::NOTHING).set_header(head.to_vec());
+    table.load_style(comfy_table::presets::NOTHING).set_header(head.to_vec());
     let mut empty = true;
     for row in rows {
         empty = false;

@@ -11,10 +11,10 @@ use crate::action::next::{Charge, HandBack, Next};
 use crate::action::outcome::{AfterUnknown, Body, Evidence, Lost, NotSent};
 use crate::action::problem::Code;
 use crate::event::{Event, bounded_text};
-use crate::id::{ActionId, AttemptNo};
-use crate::observe::Facts;
+use crate::id::{ActionId, AttemptNo, Scope};
+use crate::observe::{Facts, Meaning};
 use crate::time::Moment;
-use crate::word::{Cause, Outcome, State};
+use crate::word::{Cause, Mode, Outcome, State};
 
 /// The provider did it, and its answer was passed on.
 const DONE: &str = "done";
@@ -154,13 +154,17 @@ impl Engine {
     ) -> Judged<'a> {
         let row = &live.row;
         let wanted = row.requested.detached || matches!(live.caller, Caller::Held(_));
-        let gate = live
-            .setup
-            .scopes
-            .iter()
-            .filter_map(|scope| self.ledger.next_allowed_at(now, scope))
-            .max()
-            .unwrap_or(now);
+        // Only a refusal needs the gate, and most answers are none.
+        let went_well = facts_of(evidence).is_some_and(|facts| facts.meaning == Meaning::Ok);
+        let held = |scope: &Scope| {
+            let state = self.ledger.state(now, scope)?;
+            let held = matches!(state.mode, Mode::Closed | Mode::Probing);
+            state.next_allowed_at.filter(|_| held)
+        };
+        let gate = match went_well {
+            true => now,
+            false => live.setup.scopes.iter().filter_map(held).max().unwrap_or(now),
+        };
         Judged {
             evidence,
             class: row.requested.class,

@@ -297,10 +297,8 @@ impl Agents {
         }
         self.runs.start(request)
     }
-}
 
-impl Agents {
-    /// Ends a run; its token is worth nothing afterwards.
+    /// Ends a run; its token is worth nothing afterwards. `None` if it has ended already.
     pub fn end_run(&self, id: RunId) -> Option<Run> {
         self.runs.end(id)
     }

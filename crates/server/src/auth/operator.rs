@@ -72,13 +72,17 @@ pub struct OperatorDoor {
 }
 
 impl OperatorDoor {
-    /// The door of a listener: its own address, the names of this machine on
-    /// loopback, and the configured names with and without the port.
+    /// The door of a listener: its own address (as bound), the names of this machine
+    /// on loopback, and the configured names with and without the port.
     pub fn new(listener: SocketAddr, configured: &BTreeSet<String>) -> OperatorDoor {
         let port = listener.port();
         let mut hosts: BTreeSet<String> = BTreeSet::from([listener.to_string()]);
         for name in ["localhost", "127.0.0.1", "[::1]"] {
             hosts.insert(format!("{name}:{port}"));
+            // Browsers leave the usual port out.
+            if port == 80 {
+                hosts.insert(name.to_owned());
+            }
         }
         for name in configured {
             hosts.extend([name.clone(), format!("{name}:{port}")]);

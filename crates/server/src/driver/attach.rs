@@ -32,7 +32,7 @@ impl Attachments {
             matches!(
                 (event, attachment),
                 (Event::ActionRequested(_), Attachment::Payload(_))
-                    | (Event::Terminal { .. }, Attachment::Answer(_))
+                    | (Event::Terminal { .. }, Attachment::Result(_))
             )
         };
         let Some(action) = event.action() else { return Vec::new() };

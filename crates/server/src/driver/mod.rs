@@ -52,6 +52,8 @@ pub trait Resume: Send + Sync {
     fn start(&self, row: &rategov_core::record::ActionRow, mailbox: Mailbox);
     /// The policy of an account.
     fn policy(&self, account: &Account) -> rategov_core::policy::AccountPolicy;
+    /// What one task may cost.
+    fn task_limits(&self) -> rategov_core::policy::TaskLimits;
 }
 
 /// A change that everybody may hear of.
@@ -268,7 +270,7 @@ impl Driver {
         &self,
         key: &TaskKey,
         path: &Path,
-        failure: Option<&rategov_core::action::breaker::Failure>,
+        failure: Option<&rategov_core::action::failure::Failure>,
     ) {
         let now = self.0.clock.now();
         let mut tasks = lock(&self.0.tasks);
@@ -323,6 +325,17 @@ impl Driver {
             lock(&self.0.tasks).reset_breakers();
         }
         found
+    }
+
+    /// Another policy is in force: every engine and the task book take it up.
+    pub fn policy_changed(&self) {
+        let Some(resume) = self.0.resume.get() else { return };
+        let now = self.0.clock.now();
+        for cell in self.cells() {
+            let policy = resume.policy(&cell.account);
+            self.with(&cell, |engine| engine.handle_policy(now, policy));
+        }
+        lock(&self.0.tasks).set_limits(resume.task_limits());
     }
 
     /// Looks at an engine.

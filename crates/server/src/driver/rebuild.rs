@@ -24,39 +24,9 @@ impl Driver {
     }
 
     /// Takes up every account that the tables have something of.
-    pub fn take_up(&self, tables: Tables) {
-        let mut by_account: BTreeMap<Account, Tables> = BTreeMap::new();
-        for row in tables.actions {
-            by_account.entry(row.requested.account.clone()).or_default().actions.push(row);
-        }
-        for (account, row) in tables.scopes {
-            by_account.entry(account.clone()).or_default().scopes.push((account, row));
-        }
-        let accounts: Vec<Account> = by_account.keys().cloned().collect();
-        for (account, own) in &mut by_account {
-            let scope = account_scope(account);
-            own.attempts = tables
-                .attempts
-                .iter()
-                .filter(|row| row.scopes.first() == Some(&scope))
-                .cloned()
-                .collect();
-            own.escalations = tables
-                .escalations
-                .iter()
-                .filter(|row| {
-                    row.scope == scope
-                        || row.action.is_some_and(|id| {
-                            own.actions.iter().any(|action| action.requested.action == id)
-                        })
-                })
-                .cloned()
-                .collect();
-        }
-        for account in accounts {
-            if let Some(tables) = by_account.remove(&account) {
-                self.install(&account, 1, tables);
-            }
+    pub fn take_up(&self, accounts: BTreeMap<Account, Tables>) {
+        for (account, tables) in accounts {
+            self.install(&account, 1, tables);
         }
     }
 

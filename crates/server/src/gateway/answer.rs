@@ -20,7 +20,8 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::evidence::{self, BodyEnd, Detail, Upload};
+use super::detail::Detail;
+use super::evidence::{self, BodyEnd, Upload};
 use super::framing::{self, AnswerFraming};
 use super::headers;
 use super::outgoing::Uploaded;
@@ -44,7 +45,16 @@ pub struct AnswerBody {
     framing: AnswerFraming,
     end: Option<BodyEnd>,
     stall: Stall,
+    /// Held until the end, whatever becomes of it then.
     reuse: Option<Reuse>,
+    after: After,
+}
+
+/// What becomes of the connection after a proper end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Keep,
+    Close,
 }
 
 /// The body failed; how is in [`Detail`].
@@ -59,19 +69,33 @@ pub(super) struct Reuse {
     pub(super) uploaded: Uploaded,
 }
 
-/// The time-out between two frames. The timer is made at the first wait and
-/// moved only when it fires, so that a fast stream costs no timer work.
+/// The time-out between two frames. It counts only while somebody waits: a
+/// caller that reads slowly is not the provider's stall. The timer is made at
+/// the first wait and moved only when it fires, so that a fast stream costs no
+/// timer work.
 struct Stall {
     after: Duration,
-    last: Instant,
+    waiting_since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stall {
+    fn new(after: Duration) -> Stall {
+        Stall {
+            after,
+            waiting_since: None,
+            timer: None,
+        }
+    }
+
+    fn moved(&mut self) {
+        self.waiting_since = None;
+    }
+
     fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let due = *self.waiting_since.get_or_insert_with(Instant::now) + self.after;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
         loop {
-            let due = self.last + self.after;
-            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
             ready!(timer.as_mut().poll(cx));
             if Instant::now() >= due {
                 return Poll::Ready(());
@@ -93,18 +117,14 @@ impl Answer {
         let framing = framing::of_answer(method, head.status, &head.headers);
         // An HTTP/1.0 peer would turn the next request into HTTP/1.0 as well, and
         // one that announces its close must not be raced against it.
-        let kept = head.version == Version::HTTP_11 && !headers::announces_close(&head.headers);
-        let reuse = kept.then_some(reuse);
+        let lasting = head.version == Version::HTTP_11 && !headers::announces_close(&head.headers);
         let mut body = AnswerBody {
             incoming,
             framing,
             end: None,
-            stall: Stall {
-                after: stall,
-                last: Instant::now(),
-                timer: None,
-            },
-            reuse,
+            stall: Stall::new(stall),
+            reuse: Some(reuse),
+            after: if lasting { After::Keep } else { After::Close },
         };
         if framing == AnswerFraming::Empty {
             body.finish(BodyEnd::Complete);
@@ -126,9 +146,10 @@ impl AnswerBody {
 
     fn finish(&mut self, end: BodyEnd) {
         self.end = Some(end);
-        if let (BodyEnd::Complete, Some(reuse)) = (end, self.reuse.take())
-            && reuse.uploaded.is_whole()
-        {
+        let Some(reuse) = self.reuse.take() else {
+            return;
+        };
+        if end == BodyEnd::Complete && self.after == After::Keep && reuse.uploaded.is_whole() {
             reuse.pool.put(reuse.connection);
         }
     }
@@ -148,7 +169,7 @@ impl Body for AnswerBody {
         }
         match Pin::new(&mut this.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                this.stall.last = Instant::now();
+                this.stall.moved();
                 // The last byte of a known length is the end; nobody need ask again.
                 if matches!(this.framing, AnswerFraming::Length(_)) && this.incoming.is_end_stream()
                 {

@@ -1,6 +1,6 @@
 //! Counts what leaves, between the HTTP library and TLS, and can stop it.
 //!
-//! The promise: after [`Wire::stop`] nothing more of a request can leave, and
+//! The promise: after `Wire::stop` nothing more of a request can leave, and
 //! the [`Traffic`] it returns says whether anything ever did. That answer is
 //! a proof, not a guess, because counting, stopping and writing happen under
 //! one short lock, and because two counters are kept:
@@ -26,7 +26,7 @@
 //! A write that fails does not end the connection for the reader. A server
 //! that refuses an upload answers and closes, so the write fails while the
 //! answer waits to be read; the gate then swallows the rest of the upload
-//! ([`Gate::Deaf`]) and the answer wins.
+//! (`Gate::Deaf`) and the answer wins.
 //!
 //! Cost: two uncontended locks a write, none held across an await.
 
@@ -56,6 +56,8 @@ enum Gate {
 
 /// The counters above TLS.
 struct Flow {
+    /// Which request of the connection is the current one.
+    request: u64,
     written: u64,
     read: u64,
     write_failed: bool,
@@ -84,12 +86,13 @@ impl Below {
 /// A point in a connection's traffic: where a request begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
+    request: u64,
     written: u64,
     read: u64,
     sent: u64,
 }
 
-/// What passed since a [`Mark`], as it stood when the wire was stopped.
+/// What passed since a mark, as it stood when the wire was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes of the request that the layer below the HTTP library accepted.
@@ -129,6 +132,7 @@ impl Wire {
         }));
         let wire = Wire {
             flow: Mutex::new(Flow {
+                request: 0,
                 written: 0,
                 read: 0,
                 write_failed: false,
@@ -141,10 +145,12 @@ impl Wire {
         (Socket(below), Arc::new(wire))
     }
 
-    /// Where the connection's traffic stands: the beginning of its next request.
+    /// Begins the connection's next request here; earlier marks no longer stop anything.
     pub(crate) fn mark(&self) -> Mark {
-        let flow = lock(&self.flow);
+        let mut flow = lock(&self.flow);
+        flow.request += 1;
         Mark {
+            request: flow.request,
             written: flow.written,
             read: flow.read,
             sent: lock(&self.below).sent,
@@ -159,9 +165,17 @@ impl Wire {
     }
 
     /// Shuts the gate for good and says what had passed since `mark`. Safe to
-    /// repeat: a later call returns the same answer.
+    /// repeat: a later call returns the same answer. A mark whose request is
+    /// over, because the connection carries another one by now, stops nothing.
     pub(crate) fn stop(&self, mark: Mark) -> Traffic {
         let mut flow = lock(&self.flow);
+        if flow.request != mark.request {
+            return Traffic {
+                written: 0,
+                read: 0,
+                left: Left::Something,
+            };
+        }
         flow.gate = Gate::Shut;
         flow.hook = None;
         let below = lock(&self.below);

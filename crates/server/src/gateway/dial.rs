@@ -5,7 +5,7 @@
 //!
 //! A name is resolved once; each address is judged and a judged one is dialled
 //! (see [`super::address`]). Several addresses are tried in the resolver's
-//! order, the next one after [`STAGGER`] or as soon as one fails, and the
+//! order, the next one after `STAGGER` or as soon as one fails, and the
 //! first connection wins (RFC 8305 §5): a dead IPv6 route costs a quarter of a
 //! second, not the deadline.
 
@@ -27,7 +27,8 @@ use tokio_rustls::client::TlsStream;
 use super::address;
 use super::counting::{Counting, Socket, Wire};
 use super::destination::{Destination, Host, Scheme};
-use super::evidence::{self, Detail, Verdict};
+use super::detail::Detail;
+use super::evidence::{self, Verdict};
 use super::tls::{self, Tls};
 
 /// How long one address is tried before the next one is tried beside it (RFC 8305 §5).

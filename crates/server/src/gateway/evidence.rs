@@ -24,150 +24,15 @@
 use std::error::Error as StdError;
 use std::io;
 
+pub use rategov_core::action::outcome::Upload;
 use rategov_core::action::outcome::{Body, Evidence, Lost, NotSent};
 use rategov_core::observe::Facts;
 use rustls::{AlertDescription, CertificateError};
 
 use super::address::AddressRefusal;
 use super::counting::{Left, Traffic};
-
-/// What went wrong, for records, metrics and people. Closed, and free of anything secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Detail {
-    /// The name does not resolve.
-    NameNotFound,
-    /// The name server did not answer in time.
-    NameTimedOut,
-    /// The name resolves only to addresses that are never dialled.
-    AddressRefused,
-    /// A name over plain HTTP resolves to another machine.
-    NotLoopback,
-    /// Nobody listens.
-    ConnectRefused,
-    /// No route.
-    Unreachable,
-    /// No connection in time.
-    ConnectTimedOut,
-    /// Some other failure to connect.
-    ConnectFailed,
-    /// The governor holds as many connections as it may.
-    TooManyConnections,
-    /// The TLS handshake failed.
-    TlsFailed,
-    /// The TLS handshake did not end in time.
-    TlsTimedOut,
-    /// The certificate's time is over or has not begun.
-    CertificateExpired,
-    /// Nobody trusted signed the certificate.
-    CertificateUntrusted,
-    /// The certificate is another host's.
-    CertificateForOtherName,
-    /// The certificate was not accepted for another reason.
-    CertificateRefused,
-    /// This machine has no trusted certificates at all.
-    NoTrustedRoots,
-    /// The connection ended before a byte of the request was written.
-    ClosedBeforeWrite,
-    /// The caller left before a byte was written.
-    Withdrawn,
-    /// Closed after the request was, at least in part, written.
-    Closed,
-    /// Reset after the request was, at least in part, written.
-    Reset,
-    /// Closed inside the answer's head, or after an interim answer (1xx).
-    ClosedInHead,
-    /// No head in time.
-    AnswerTimedOut,
-    /// The provider stopped taking the request's body.
-    UploadRefused,
-    /// The caller's body ended early or failed.
-    UploadBroken,
-    /// The answer is not HTTP/1.
-    NotHttp,
-    /// The answer's head is larger than is read.
-    HeadTooLarge,
-    /// `101 Switching Protocols` that nobody asked for.
-    UnaskedUpgrade,
-    /// The caller left while the answer was awaited.
-    CallerGone,
-    /// The answer's body ended before its length or last chunk.
-    BodyCut,
-    /// The connection was reset inside the answer's body.
-    BodyReset,
-    /// The answer's body is not framed as HTTP says.
-    BodyGarbled,
-    /// No byte of the answer's body for too long.
-    BodyStalled,
-}
-
-impl Detail {
-    /// The word used in records and metric labels.
-    pub const fn word(self) -> &'static str {
-        self.texts().0
-    }
-
-    /// What happened, as a sentence without a full stop.
-    pub const fn cause(self) -> &'static str {
-        self.texts().1
-    }
-
-    /// What may help.
-    pub const fn hint(self) -> &'static str {
-        self.texts().2
-    }
-
-    #[rustfmt::skip]
-    const fn texts(self) -> (&'static str, &'static str, &'static str) {
-        const WAIT: &str = "nothing was sent; it can be repeated safely";
-        const URL: &str = "check the provider's base_url";
-        const TRUST: &str = "name the authority's file in tls.extra_ca, or install it on this machine";
-        const CHECK: &str = "whether it took effect is not known; look it up before repeating it";
-        const AGAIN: &str = "the status is known, the result is not; look it up";
-        match self {
-            Detail::NameNotFound => ("name_not_found", "the provider's name does not resolve", URL),
-            Detail::NameTimedOut => ("name_timed_out", "the name server did not answer in time", WAIT),
-            Detail::AddressRefused => ("address_refused", "the provider's name resolves to an address that is never dialled", URL),
-            Detail::NotLoopback => ("not_loopback", "plain http is only allowed to this machine", "use https, or allow it for this provider with allow_plain_http"),
-            Detail::ConnectRefused => ("connect_refused", "the provider refused the connection", WAIT),
-            Detail::Unreachable => ("unreachable", "there is no route to the provider", WAIT),
-            Detail::ConnectTimedOut => ("connect_timed_out", "no connection to the provider in time", WAIT),
-            Detail::ConnectFailed => ("connect_failed", "no connection to the provider", WAIT),
-            Detail::TooManyConnections => ("too_many_connections", "the governor holds as many connections as it may", WAIT),
-            Detail::TlsFailed => ("tls_failed", "the TLS handshake failed", WAIT),
-            Detail::TlsTimedOut => ("tls_timed_out", "the TLS handshake did not end in time", WAIT),
-            Detail::CertificateExpired => ("certificate_expired", "the provider's certificate is not valid at this time", "check this machine's clock, then the provider's certificate"),
-            Detail::CertificateUntrusted => ("certificate_untrusted", "nobody trusted signed the provider's certificate", TRUST),
-            Detail::CertificateForOtherName => ("certificate_for_other_name", "the certificate is another host's", URL),
-            Detail::CertificateRefused => ("certificate_refused", "the provider's certificate was not accepted", TRUST),
-            Detail::NoTrustedRoots => ("no_trusted_roots", "this machine has no trusted certificates", "install ca-certificates, or name a file in tls.extra_ca"),
-            Detail::ClosedBeforeWrite => ("closed_before_write", "the connection ended before anything was written", WAIT),
-            Detail::Withdrawn => ("withdrawn", "the caller left before anything was written", WAIT),
-            Detail::Closed => ("closed", "the connection was closed before an answer came", CHECK),
-            Detail::Reset => ("reset", "the connection was reset before an answer came", CHECK),
-            Detail::ClosedInHead => ("closed_in_head", "the connection ended inside the answer's head", CHECK),
-            Detail::AnswerTimedOut => ("answer_timed_out", "no answer in time", CHECK),
-            Detail::UploadRefused => ("upload_refused", "the provider stopped taking the body", CHECK),
-            Detail::UploadBroken => ("upload_broken", "the caller's body ended early", CHECK),
-            Detail::NotHttp => ("not_http", "the answer is not HTTP/1", CHECK),
-            Detail::HeadTooLarge => ("head_too_large", "the answer's head is too large", CHECK),
-            Detail::UnaskedUpgrade => ("unasked_upgrade", "the provider switched protocols unasked", CHECK),
-            Detail::CallerGone => ("caller_gone", "the caller left while the answer was awaited", CHECK),
-            Detail::BodyCut => ("body_cut", "the answer's body was cut", AGAIN),
-            Detail::BodyReset => ("body_reset", "the connection was reset inside the answer's body", AGAIN),
-            Detail::BodyGarbled => ("body_garbled", "the answer's body is not framed as HTTP says", AGAIN),
-            Detail::BodyStalled => ("body_stalled", "the answer's body stalled", AGAIN),
-        }
-    }
-}
-
-/// How much of the request had been handed over when an answer's head came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upload {
-    /// All of it, as far as this side can know.
-    Whole,
-    /// Certainly not all of it.
-    Part,
-}
+pub use super::detail::Detail;
+use super::outgoing::BodyError;
 
 /// What a failed send proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,13 +83,13 @@ impl BodyEnd {
     }
 }
 
-/// An answer as evidence. Three statuses say that nothing was done with the
-/// request: 421 (RFC 9110 §15.5.20), 425 (RFC 8470 §5.2), and 408 if the
-/// server can't have had all of it (§15.5.9).
+/// An answer as evidence. What its status is worth is the core's to judge,
+/// also where it says that nothing was done (421, 425, a 408 to part of a request).
 pub fn answered(facts: Facts, body: Body, upload: Upload) -> Evidence {
-    match (facts.status, upload) {
-        (421 | 425, _) | (408, Upload::Part) => Evidence::NotProcessed,
-        _ => Evidence::Answered { facts, body },
+    Evidence::Answered {
+        facts,
+        body,
+        upload,
     }
 }
 
@@ -288,24 +153,28 @@ pub(super) fn of_tls(error: &io::Error) -> Verdict {
     }
 }
 
-/// An error from sending. `given_back` says whether hyper returned the request
-/// unserialised; it is believed only where the counters agree.
+/// An error from sending. Where nothing left, the error only chooses the words;
+/// where something did, it never makes the verdict more certain.
 pub(super) fn of_send(error: &hyper::Error, traffic: Traffic, upload: Upload) -> Verdict {
+    let broken = find::<BodyError>(error).copied();
     if traffic.left == Left::Nothing {
-        // An error of the body before the first write is the caller's leaving.
-        return if error.is_user() {
-            Verdict::NotSent(NotSent::Withdrawn, Detail::Withdrawn)
-        } else {
-            Verdict::NotSent(NotSent::ConnectionClosed, Detail::ClosedBeforeWrite)
+        return match broken {
+            Some(BodyError::Caller) => Verdict::NotSent(NotSent::Withdrawn, Detail::Withdrawn),
+            Some(BodyError::Spill(_)) => {
+                Verdict::NotSent(NotSent::ConnectionClosed, Detail::SpillUnreadable)
+            }
+            None => Verdict::NotSent(NotSent::ConnectionClosed, Detail::ClosedBeforeWrite),
         };
     }
-    let (lost, detail) = match error {
-        e if e.is_user() => (Lost::UploadCut, Detail::UploadBroken),
-        e if e.is_parse_too_large() => (Lost::Malformed, Detail::HeadTooLarge),
-        e if e.is_parse() => (Lost::Malformed, Detail::NotHttp),
-        _ if upload == Upload::Part => (Lost::UploadCut, Detail::UploadRefused),
+    let (lost, detail) = match (broken, error) {
+        (Some(BodyError::Caller), _) => (Lost::UploadCut, Detail::UploadBroken),
+        (Some(BodyError::Spill(_)), _) => (Lost::UploadCut, Detail::SpillUnreadable),
+        (_, e) if e.is_body_write_aborted() => (Lost::UploadCut, Detail::UploadBroken),
+        (_, e) if e.is_parse_too_large() => (Lost::Malformed, Detail::HeadTooLarge),
+        (_, e) if e.is_parse() => (Lost::Malformed, Detail::NotHttp),
+        _ if upload == Upload::Partial => (Lost::UploadCut, Detail::UploadRefused),
         _ if traffic.read > 0 => (Lost::Closed, Detail::ClosedInHead),
-        e if is_reset(e) => (Lost::Closed, Detail::Reset),
+        (_, e) if is_reset(e) => (Lost::Closed, Detail::Reset),
         _ => (Lost::Closed, Detail::Closed),
     };
     Verdict::Lost(lost, detail)
@@ -363,37 +232,7 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use rategov_core::observe::Meaning;
-
     use super::*;
-
-    fn facts(status: u16) -> Facts {
-        Facts::bare(status, Meaning::CallerError)
-    }
-
-    #[test]
-    fn three_statuses_say_that_nothing_was_done() {
-        let judged = |status, upload| answered(facts(status), Body::Complete, upload);
-        for (status, upload) in [
-            (421, Upload::Whole),
-            (425, Upload::Whole),
-            (408, Upload::Part),
-            (421, Upload::Part),
-        ] {
-            assert_eq!(judged(status, upload), Evidence::NotProcessed, "{status}");
-        }
-        for (status, upload) in [
-            (408, Upload::Whole),
-            (413, Upload::Part),
-            (200, Upload::Part),
-        ] {
-            let expected = Evidence::Answered {
-                facts: facts(status),
-                body: Body::Complete,
-            };
-            assert_eq!(judged(status, upload), expected, "{status}");
-        }
-    }
 
     #[test]
     fn a_body_that_only_a_close_delimits_needs_its_own_end_mark() {

@@ -60,6 +60,11 @@ impl Injection {
         value.set_sensitive(true);
         Some(Injection { name, value })
     }
+
+    /// Puts it into a head that was taken up after a restart.
+    pub fn put_into(&self, headers: &mut HeaderMap) {
+        headers.insert(self.name.clone(), self.value.clone());
+    }
 }
 
 impl fmt::Debug for Injection {

@@ -19,8 +19,9 @@ const LOOKUP_BYTES_MAX: usize = 4 << 20;
 impl Runner {
     /// Makes look-up number `lookup` and reports what it found.
     pub(super) async fn look_up(&mut self, lookup: u16) {
+        let action = self.id();
         let report = |found, facts, operation_id, sent| LookupReport {
-            action: self.id(),
+            action,
             lookup,
             found,
             facts,

@@ -1,7 +1,7 @@
 //! A request's body on its way out: one type for all of them.
 //!
 //! It yields the same bytes each time it is made from the same spool, in the
-//! original framing, and tells through [`Uploaded`] whether all of it was
+//! original framing, and tells through `Uploaded` whether all of it was
 //! handed to the connection. Trailers follow a chunked body (the HTTP library
 //! sends those that the `Trailer` field announces).
 //!

@@ -29,7 +29,8 @@ use tokio::time::{Instant, sleep};
 
 use super::counting::Wire;
 use super::destination::Origin;
-use super::evidence::{Detail, Verdict};
+use super::detail::Detail;
+use super::evidence::Verdict;
 use super::outgoing::Outgoing;
 
 /// Bounds of the pool.
@@ -73,6 +74,8 @@ pub(super) struct Connection {
     pub(super) sender: SendRequest<Outgoing>,
     pub(super) wire: Arc<Wire>,
     origin: Origin,
+    /// When it last carried an answer's end, or was dialled.
+    used: Instant,
     _task: Task,
     _open: OwnedSemaphorePermit,
 }
@@ -99,6 +102,7 @@ impl Connection {
             sender,
             wire,
             origin,
+            used: Instant::now(),
             _task: Task(tokio::spawn(driver)),
             _open: open,
         }
@@ -107,11 +111,6 @@ impl Connection {
     fn is_fit(&self) -> bool {
         self.sender.is_ready() && self.wire.is_quiet()
     }
-}
-
-struct Idle {
-    connection: Connection,
-    since: Instant,
 }
 
 /// The kept connections of all origins. Cheap to clone.
@@ -127,7 +126,7 @@ struct Shared {
 /// Idle connections by origin, each shelf oldest first.
 #[derive(Default)]
 struct Shelves {
-    by_origin: BTreeMap<Origin, VecDeque<Idle>>,
+    by_origin: BTreeMap<Origin, VecDeque<Connection>>,
     count: usize,
 }
 
@@ -159,16 +158,16 @@ impl Pool {
         let mut found = None;
         let mut shelves = self.0.lock();
         while let Some(idle) = shelves.pop_freshest(origin) {
-            if now.duration_since(idle.since) >= young {
+            if now.duration_since(idle.used) >= young {
                 not_yet.push_front(idle);
                 break;
             }
-            if idle.connection.is_fit() {
-                found = Some(idle.connection);
+            if idle.is_fit() {
+                found = Some(idle);
                 break;
             }
             // Its task may not have run since its last answer ended.
-            if idle.connection.sender.is_closed() || !idle.connection.wire.is_quiet() {
+            if idle.sender.is_closed() || !idle.wire.is_quiet() {
                 unfit.push(idle);
             } else {
                 not_yet.push_front(idle);
@@ -182,16 +181,19 @@ impl Pool {
     }
 
     /// Keeps a connection whose last answer was read to its end.
-    pub(super) fn put(&self, connection: Connection) {
+    pub(super) fn put(&self, mut connection: Connection) {
+        connection.used = Instant::now();
+        self.put_back(connection);
+    }
+
+    /// Keeps a connection that was taken and not used: no fresher than it was.
+    pub(super) fn put_back(&self, connection: Connection) {
         if connection.sender.is_closed() || connection.wire.is_deaf() {
             return;
         }
         let limits = &self.0.limits;
         let mut shelves = self.0.lock();
-        shelves.push(Idle {
-            connection,
-            since: Instant::now(),
-        });
+        shelves.push(connection);
         let over = shelves.trim(limits.idle_per_origin, limits.idle_max);
         drop(shelves);
         drop(over);
@@ -231,23 +233,26 @@ impl Shared {
 }
 
 impl Shelves {
-    fn push(&mut self, idle: Idle) {
-        self.by_origin
-            .entry(idle.connection.origin.clone())
-            .or_default()
-            .push_back(idle);
+    fn push(&mut self, idle: Connection) {
+        let shelf = self.by_origin.entry(idle.origin.clone()).or_default();
+        // Nearly always the freshest; what comes back unused may be older.
+        let at = shelf
+            .iter()
+            .rposition(|other| other.used <= idle.used)
+            .map_or(0, |n| n + 1);
+        shelf.insert(at, idle);
         self.count += 1;
     }
 
-    fn pop_freshest(&mut self, origin: &Origin) -> Option<Idle> {
+    fn pop_freshest(&mut self, origin: &Origin) -> Option<Connection> {
         self.pop(origin, VecDeque::pop_back)
     }
 
-    fn pop_oldest(&mut self) -> Option<Idle> {
+    fn pop_oldest(&mut self) -> Option<Connection> {
         let oldest = self
             .by_origin
             .iter()
-            .min_by_key(|(_, shelf)| shelf.front().map(|i| i.since));
+            .min_by_key(|(_, shelf)| shelf.front().map(|i| i.used));
         let origin = oldest?.0.clone();
         self.pop(&origin, VecDeque::pop_front)
     }
@@ -255,8 +260,8 @@ impl Shelves {
     fn pop(
         &mut self,
         origin: &Origin,
-        end: impl FnOnce(&mut VecDeque<Idle>) -> Option<Idle>,
-    ) -> Option<Idle> {
+        end: impl FnOnce(&mut VecDeque<Connection>) -> Option<Connection>,
+    ) -> Option<Connection> {
         let shelf = self.by_origin.get_mut(origin)?;
         let idle = end(shelf)?;
         if shelf.is_empty() {
@@ -267,7 +272,7 @@ impl Shelves {
     }
 
     /// Takes out what is over the bounds after one push.
-    fn trim(&mut self, per_origin: usize, in_all: usize) -> Vec<Idle> {
+    fn trim(&mut self, per_origin: usize, in_all: usize) -> Vec<Connection> {
         let mut over = Vec::new();
         let full: Vec<Origin> = self
             .by_origin
@@ -285,11 +290,11 @@ impl Shelves {
     }
 
     /// Takes out what became idle before `moment`, or was closed by its peer.
-    fn expired(&mut self, moment: Instant) -> Vec<Idle> {
+    fn expired(&mut self, moment: Instant) -> Vec<Connection> {
         let mut out = Vec::new();
         self.by_origin.retain(|_, shelf| {
             for idle in std::mem::take(shelf) {
-                if idle.since < moment || idle.connection.sender.is_closed() {
+                if idle.used < moment || idle.sender.is_closed() {
                     out.push(idle);
                 } else {
                     shelf.push_back(idle);

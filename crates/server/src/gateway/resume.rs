@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, request};
 use http_body_util::Full;
 use rategov_core::engine::Setup;
 use rategov_core::id::{Account, Task};
-use rategov_core::policy::AccountPolicy;
+use rategov_core::policy::{AccountPolicy, TaskLimits};
 use rategov_core::record::ActionRow;
 use rategov_core::tasks::DEFAULT_TASK;
 
@@ -97,7 +97,7 @@ impl Resume for Gateway {
         let agents = policy.settings.agents.get(&requested.agent);
         let scopes = vec![crate::driver::account_scope(&requested.account)];
         Some(Setup {
-            profile: Arc::new(route.rule.profile.clone()),
+            profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
             cost: route.rule.cost,
             limits: Arc::new(account.classes.of(requested.class).clone()),
@@ -130,6 +130,10 @@ impl Resume for Gateway {
 
     fn policy(&self, account: &Account) -> AccountPolicy {
         Gateway::policy(self).account(account)
+    }
+
+    fn task_limits(&self) -> TaskLimits {
+        Gateway::policy(self).settings.task
     }
 }
 
@@ -179,7 +183,7 @@ impl Gateway {
             hidden: Vec::new(),
             head,
             payload,
-            given_back: None,
+            given_back: std::sync::Mutex::new(None),
             provider: requested.provider.clone(),
             settings: Arc::new(settings.clone()),
             endpoint: requested.endpoint.clone(),

@@ -316,17 +316,19 @@ impl Runner {
         let arrived = self.driver.clock().wall();
         let hidden = self.job.hidden.clone();
         let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
+        let settings = Arc::clone(&self.job.settings);
+        let purpose = self.job.purpose;
         let read = {
             let tongue = Tongue {
-                dialect: &self.job.settings.dialect,
-                rules: &self.job.settings.errors,
+                dialect: &settings.dialect,
+                rules: &settings.errors,
                 hidden: &hidden,
                 arrived,
             };
             let mut reading = std::pin::pin!(reading::read(
                 &answer.head,
                 &mut answer.body,
-                self.job.purpose,
+                purpose,
                 tongue
             ));
             loop {

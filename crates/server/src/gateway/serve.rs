@@ -10,10 +10,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use rategov_core::action::breaker::Path;
+use rategov_core::action::fingerprint;
 use rategov_core::action::problem::Code;
 use rategov_core::engine::{Setup, Submit};
 use rategov_core::event::{Requested, bounded_text};
-use rategov_core::id::{Account, ActionId, Credential, Fingerprint, Task};
+use rategov_core::id::{Account, ActionId, Credential, Fingerprint, Provider, Task};
 use rategov_core::policy::ClassLimits;
 use rategov_core::tasks::{DEFAULT_TASK, TaskKey, TaskRefusal};
 use rategov_core::time::{Moment, Span};
@@ -60,6 +61,22 @@ pub struct Shared {
     pub spill_folder: std::path::PathBuf,
 }
 
+impl Shared {
+    /// Joins what all calls share.
+    pub fn new(
+        driver: Driver,
+        upstream: Arc<Upstream>,
+        policy: Arc<Policy>,
+        budget: SpoolBudget,
+        identity: IdentityKey,
+        fingerprints: [u8; 32],
+        spill_folder: std::path::PathBuf,
+    ) -> Shared {
+        let policy = RwLock::new(policy);
+        Shared { driver, upstream, policy, budget, identity, fingerprints, spill_folder }
+    }
+}
+
 /// The gateway. Cheap to clone.
 #[derive(Clone)]
 pub struct Gateway(pub Arc<Shared>);
@@ -100,7 +117,7 @@ impl Gateway {
             return Err(Box::new(Problem::of_request(RequestCode::HeadTooLarge, why)));
         }
         let target = parts.uri.clone();
-        let target = Target::parse(&target).map_err(|cause| {
+        let target = Target::of(&target).map_err(|cause| {
             Problem::of_request(RequestCode::BadTarget, cause.to_string())
         })?;
         let asked = Asked::read(&parts.headers).map_err(|problem| {
@@ -130,20 +147,19 @@ impl Gateway {
     /// Takes a call to a provider: route, account, body, and then the engine.
     async fn pass(&self, call: Inbound) -> Given<Out> {
         let Inbound { parts, body, provider, path, query, asked, caller, policy } = call;
+        let settings = Provider::new(&provider)
+            .ok()
+            .and_then(|name| policy.settings.providers.get(&name))
+            .ok_or_else(|| unknown_provider(&policy))?;
+        let path = settings.full_path(&path);
         let route = policy
             .routes
             .resolve(&provider, parts.method.as_str(), &path)
-            .ok_or_else(|| unknown_provider(&policy))?;
-        let settings = policy
-            .settings
-            .providers
-            .get(&route.provider)
             .ok_or_else(|| unknown_provider(&policy))?;
         let destination = policy
             .destinations
             .get(&route.provider)
             .ok_or_else(|| unknown_provider(&policy))?;
-        let path = settings.full_path(&path);
         let route = route.tightened(asked.class).map_err(|cause| {
             Problem::of_request(RequestCode::ClassLoosened, cause.to_string())
         })?;
@@ -243,7 +259,7 @@ impl Gateway {
             .then(|| stored_payload(id, &head, &owner.slot, body.as_ref(), &spool))
             .flatten();
         let setup = Setup {
-            profile: Arc::new(route.rule.profile.clone()),
+            profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
             cost: route.rule.cost,
             limits: Arc::new(self.class_limits(&policy, &owner.account, &route)),
@@ -262,7 +278,7 @@ impl Gateway {
             hidden: hidden(&head.headers),
             head,
             payload: Payload::Spooled(spool),
-            given_back: None,
+            given_back: std::sync::Mutex::new(None),
             provider: route.provider.clone(),
             settings: Arc::new(settings.clone()),
             endpoint,
@@ -413,8 +429,6 @@ impl Gateway {
         spool: &Spool,
     ) -> Fingerprint {
         use hmac::{Hmac, KeyInit as _, Mac as _};
-        let path = head.uri.path();
-        let query = head.uri.query().unwrap_or("");
         let digest;
         let payload = match body {
             Some(body) => body,
@@ -423,16 +437,16 @@ impl Gateway {
                 &digest
             }
         };
-        let input = rategov_core::action::fingerprint::request(
+        let call = fingerprint::Call {
             account,
-            head.method.as_str(),
-            path,
-            query,
+            method: head.method.as_str(),
+            path: head.uri.path(),
+            query: head.uri.query(),
             payload,
-        );
+        };
         let mac = Hmac::<sha2::Sha256>::new_from_slice(&self.0.fingerprints);
         let Ok(mut mac) = mac else { return Fingerprint([0; 16]) };
-        mac.update(&input);
+        fingerprint::request(&call, &mut |piece| mac.update(piece));
         let hash = mac.finalize().into_bytes();
         let mut short = [0; 16];
         short.copy_from_slice(&hash[..16]);

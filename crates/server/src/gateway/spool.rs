@@ -2,7 +2,7 @@
 //!
 //! A repeat needs the whole body, and the caller sends it once. So it is read
 //! before the first send: into memory, then, where the memory's budget or
-//! [`MEMORY_PER_BODY`] ends, into a file that has no name (nothing to clean up
+//! `MEMORY_PER_BODY` ends, into a file that has no name (nothing to clean up
 //! after a crash, nothing for others to open). A body above
 //! [`SpoolLimits::max_replay`] is not kept: the first send streams what was
 //! read and then the rest, and there is no second.

@@ -155,15 +155,18 @@ impl Call<'_> {
     }
 
     async fn actions(&self) -> Answer {
-        let state = match self.parameter("state") {
-            None => None,
-            Some(word) => {
-                Some(State::parse(&word).ok_or_else(|| invalid("`state` is no state of an action"))?)
-            }
+        let states = match self.parameter("state") {
+            None => Vec::new(),
+            Some(words) => words
+                .split(',')
+                .map(|word| {
+                    State::parse(word).ok_or_else(|| invalid("`state` is no state of an action"))
+                })
+                .collect::<Given<Vec<State>>>()?,
         };
         let agent = self.name("agent", Agent::new)?;
         let task = self.name("task", Task::new)?;
-        let query = ActionQuery { state, agent, task, limit: self.limit()?, ..ActionQuery::default() };
+        let query = ActionQuery { states, agent, task, limit: self.limit()?, ..ActionQuery::default() };
         let reader = self.gateway.0.driver.store().reader();
         let rows = blocking(move || reader.actions(&query)).await?;
         let rows: Vec<Value> = rows.iter().map(|it| wire::action(self.times(), &it.row)).collect();
@@ -212,7 +215,7 @@ impl Call<'_> {
         let rows = rows.await?;
         let rows: Vec<Value> = rows
             .iter()
-            .map(|it| wire::escalation(self.times(), it.account.as_ref(), &it.row))
+            .map(|(account, it)| wire::escalation(self.times(), account.as_ref(), &it.row))
             .collect();
         ok(json!({ "escalations": rows }))
     }
@@ -221,8 +224,8 @@ impl Call<'_> {
         let id = EscalationId::parse(id).ok_or_else(|| not_found("escalation"))?;
         let reader = self.gateway.0.driver.store().reader();
         let found = blocking(move || reader.escalation(id)).await?;
-        let it = found.ok_or_else(|| not_found("escalation"))?;
-        let mut value = wire::escalation(self.times(), it.account.as_ref(), &it.row);
+        let (account, it) = found.ok_or_else(|| not_found("escalation"))?;
+        let mut value = wire::escalation(self.times(), account.as_ref(), &it.row);
         if let Some(action) = it.row.action
             && let Some(row) = find_action(self.gateway, &action.to_string()).await?
         {
@@ -342,16 +345,15 @@ impl Call<'_> {
         let base = policy.settings.listen.agents;
         let run = token.map(|token| format!("/run/{token}")).unwrap_or_default();
         let mut variables = serde_json::Map::new();
-        for (name, provider) in &policy.settings.providers {
-            for (variable, suffix) in &provider.sdk.base_url {
-                let url = format!("http://{base}{run}/{name}{suffix}");
-                variables.insert(variable.clone(), json!(url));
-            }
-            for variable in &provider.sdk.key {
-                variables.insert(variable.clone(), json!("held-by-rategov"));
-            }
+        let door = format!("http://{base}{run}");
+        for provider in policy.settings.providers.values() {
+            let environment = provider.sdk_environment(&door);
+            let bases = environment.base_url.into_iter();
+            variables.extend(bases.map(|(name, url)| (name, json!(url))));
+            let keys = environment.key_if_unset.into_iter();
+            variables.extend(keys.map(|(name, key)| (name, json!(key))));
         }
-        variables.insert("RATEGOV_URL".to_owned(), json!(format!("http://{base}{run}")));
+        variables.insert("RATEGOV_URL".to_owned(), json!(door));
         Value::Object(variables)
     }
 

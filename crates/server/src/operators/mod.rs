@@ -20,6 +20,7 @@ use rategov_core::id::Operator;
 use serde_json::Value;
 
 use crate::auth::operator::OperatorDoor;
+use crate::auth::operator_token::OperatorToken;
 use crate::gateway::problem::{Problem, RequestCode};
 use crate::gateway::serve::Gateway;
 
@@ -36,6 +37,7 @@ pub struct Operators(Arc<Shared>);
 struct Shared {
     gateway: Gateway,
     door: OperatorDoor,
+    token: OperatorToken,
     reload: Box<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>,
     started: rategov_core::time::WallTime,
 }
@@ -46,10 +48,11 @@ impl Operators {
     pub fn new(
         gateway: Gateway,
         door: OperatorDoor,
+        token: OperatorToken,
         reload: impl Fn() -> Result<Vec<String>, String> + Send + Sync + 'static,
     ) -> Operators {
         let started = gateway.0.driver.clock().wall();
-        Operators(Arc::new(Shared { gateway, door, reload: Box::new(reload), started }))
+        Operators(Arc::new(Shared { gateway, door, token, reload: Box::new(reload), started }))
     }
 
     /// Answers one request.
@@ -121,7 +124,7 @@ impl Operators {
     }
 
     fn operator(&self, headers: &HeaderMap) -> Given<Operator> {
-        match self.0.door.identify(headers) {
+        match self.0.door.identify(headers, &self.0.token) {
             Ok(caller) => Ok(caller.operator().clone()),
             Err(refusal) => {
                 let code = match refusal.status() {

@@ -17,7 +17,8 @@ const TARGET_BYTES_MAX: usize = 8 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReconcilePlan {
     request: RequestTemplate,
-    /// Where the answer names the operation; nothing there means "not found".
+    /// Where the answer names the operation; see [`JsonPath::shows_absence`] for what
+    /// "not found" takes.
     pub found: JsonPath,
 }
 

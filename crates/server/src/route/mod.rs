@@ -94,10 +94,7 @@ pub struct Route {
     pub class: Class,
     /// What is known of it.
     pub rule: Arc<Rule>,
-    /// What is appended to the provider's base: the caller's path byte for byte,
-    /// with the provider's prefix before it where it lacks that.
-    pub path: String,
-    /// The values of the template's names in this path, encoding untouched.
+    /// The values of the template's names in the call's path, encoding untouched.
     pub parameters: Parameters,
     /// Whether a rule matched.
     pub matched: Matched,
@@ -214,7 +211,6 @@ impl RouteTable {
                 endpoint: rule.endpoint.clone(),
                 class: rule.rule.class,
                 rule: Arc::clone(&rule.rule),
-                path: path.to_owned(),
                 parameters,
                 matched: Matched::Rule,
             },
@@ -230,7 +226,6 @@ impl RouteTable {
                     endpoint: fallback::endpoint(method, path),
                     class,
                     rule: Arc::clone(rule),
-                    path: path.to_owned(),
                     parameters: Parameters::new(),
                     matched: Matched::Nothing,
                 }
@@ -243,7 +238,7 @@ impl RouteTable {
 ///
 /// Worked: for the prefix `/v1`, `/v1/models` stays, `/models` becomes
 /// `/v1/models`, and so does `/v10` become `/v1/v10`.
-fn prefixed(prefix: &str, path: &str) -> String {
+pub(crate) fn prefixed(prefix: &str, path: &str) -> String {
     match path.strip_prefix(prefix) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => path.to_owned(),
         _ => format!("{prefix}{path}"),

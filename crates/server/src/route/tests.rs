@@ -96,15 +96,19 @@ fn what_no_rule_matches_is_taken_for_the_worst_it_can_be() {
 fn a_prefix_is_put_in_front_where_it_lacks() {
     let name = "POST /v1/chat/completions";
     for call in ["POST /v1/chat/completions", "POST /chat/completions"] {
-        let route = check("openai", call, name, Class::Generation);
-        assert_eq!(route.path, "/v1/chat/completions");
+        check("openai", call, name, Class::Generation);
     }
-    let other = check("openai", "GET /v10/x", "GET /v1/v10/x", Class::Read);
-    assert_eq!(other.path, "/v1/v10/x");
-    assert_eq!(
-        check("billing", "GET /a%2Fb//", "GET /{id}//", Class::Read).path,
-        "/a%2Fb//"
-    );
+    check("openai", "GET /v10/x", "GET /v1/v10/x", Class::Read);
+    let settings = crate::config::read("test.yaml", TEXT).unwrap().settings;
+    let full = |provider: &str, path: &str| {
+        settings.providers[&Provider::new(provider).unwrap()].full_path(path)
+    };
+    assert_eq!(full("openai", "/v1/models"), "/v1/models");
+    assert_eq!(full("openai", "/models"), "/v1/models");
+    assert_eq!(full("openai", ""), "/v1");
+    assert_eq!(full("openai", "/v10"), "/v1/v10");
+    assert_eq!(full("billing", "/a%2Fb//"), "/a%2Fb//");
+    assert_eq!(full("billing", ""), "");
 }
 
 #[test]

@@ -5,7 +5,8 @@
 
 use rategov_core::action::outcome::{Lost, NotSent};
 use rategov_server::gateway::destination::{Destination, PlainHttp};
-use rategov_server::gateway::evidence::{BodyEnd, Detail};
+use rategov_server::gateway::detail::Detail;
+use rategov_server::gateway::evidence::BodyEnd;
 use rategov_server::gateway::pool::{PoolLimits, Purpose};
 use rategov_server::gateway::tls::TlsOptions;
 use rategov_server::gateway::upstream::{Sent, Timeouts, Upstream};

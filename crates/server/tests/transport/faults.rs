@@ -9,11 +9,17 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use rategov_core::action::outcome::Lost;
-use rategov_server::gateway::evidence::{BodyEnd, Detail, Upload};
+use rategov_server::gateway::destination::{Destination, PlainHttp};
+use rategov_server::gateway::detail::Detail;
+use rategov_server::gateway::evidence::{BodyEnd, Upload};
 use rategov_server::gateway::framing::Framing;
 use rategov_server::gateway::pool::{PoolLimits, Purpose};
 use rategov_server::gateway::spool::{Replay, Spool, SpoolBudget, SpoolLimits};
-use rategov_server::gateway::upstream::{Sent, Timeouts};
+use rategov_server::gateway::tls::TlsOptions;
+use rategov_server::gateway::upstream::{Sent, Timeouts, Upstream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
 use crate::support::*;
 use Step::*;
@@ -255,7 +261,7 @@ async fn an_answer_that_comes_during_the_upload_wins() {
             let Sent::Head(answer) = &sent else {
                 panic!("{layer:?} {ending:?}: {sent:?}")
             };
-            assert_eq!(answer.upload, Upload::Part, "{layer:?} {ending:?}");
+            assert_eq!(answer.upload, Upload::Partial, "{layer:?} {ending:?}");
             let got = finish(sent).await;
             let whole = Got::Head(413, BodyEnd::Complete, "too large".into());
             assert_eq!(got, whole, "{layer:?} {ending:?}");
@@ -297,16 +303,133 @@ async fn an_upload_that_its_caller_breaks_is_lost() {
     }
 }
 
+/// A body that the test feeds.
+struct Fed(mpsc::UnboundedReceiver<Bytes>);
+
+impl Body for Fed {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        self.0.poll_recv(cx).map(|fed| fed.map(Frame::data).map(Ok))
+    }
+}
+
+/// Uploads `frames` of 1,000 bytes with six seconds between them; no answer
+/// may take longer than ten. The upload's end is fed only if `then` says so.
+async fn slow_upload(frames: usize, then: Then) -> Got {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let to = Destination::parse(&url, PlainHttp::LoopbackOnly).unwrap();
+    let (arrived, mut arrivals) = tokio::sync::watch::channel(0);
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut all = Vec::new();
+        while !all.ends_with(b"0\r\n\r\n") {
+            if socket.read_buf(&mut all).await.unwrap_or(0) == 0 {
+                return;
+            }
+            arrived.send_replace(all.iter().filter(|b| **b == b'z').count());
+        }
+        socket.write_all(OK.as_bytes()).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let limits = SpoolLimits {
+        max_replay: 999,
+        ..SpoolLimits::default()
+    };
+    let (feed, fed) = mpsc::unbounded_channel();
+    let frame = Bytes::from(vec![b'z'; 1_000]);
+    feed.send(frame.clone()).unwrap();
+    let budget = SpoolBudget::default();
+    let spool = Spool::take(Fed(fed), Framing::Chunked, &limits, &budget)
+        .await
+        .unwrap();
+    let mut request = request(http::Method::POST, &to, "").await;
+    request
+        .headers_mut()
+        .insert("transfer-encoding", "chunked".parse().unwrap());
+    let request = request.map(|_| spool.body().unwrap());
+    let call = tokio::spawn(async move {
+        let upstream = Upstream::new(PoolLimits::default(), &TlsOptions::default()).unwrap();
+        let patience = Timeouts {
+            response: Duration::from_secs(10),
+            ..timeouts()
+        };
+        finish(
+            upstream
+                .send(&to, Purpose::Write, request, || (), &patience)
+                .await,
+        )
+        .await
+    });
+    for n in 1..=frames {
+        arrivals.wait_for(|seen| *seen == n * 1_000).await.unwrap();
+        pass(Duration::from_secs(6)).await;
+        if n < frames {
+            feed.send(frame.clone()).unwrap();
+        }
+    }
+    match then {
+        Then::End => drop(feed),
+        Then::Fail => pass(Duration::from_secs(6)).await,
+    }
+    call.await.unwrap()
+}
+
 #[tokio::test]
-async fn a_long_upload_that_moves_outlives_the_answers_time_out() {
-    let server = Server::start(Layer::Plain, vec![vec![ReadRequest, Say(OK), Hang]]).await;
-    let sent = upload(&server, 200, 200, Then::End).await;
-    assert_eq!(
-        finish(sent).await,
-        Got::Head(200, BodyEnd::Complete, "ok".into())
-    );
-    let received = server.raw.lock().unwrap()[0].len();
-    assert!(received > 200 * (64 << 10), "{received}");
+async fn the_answers_time_out_runs_from_the_last_byte_written() {
+    let answered = Got::Head(200, BodyEnd::Complete, "ok".into());
+    assert_eq!(slow_upload(5, Then::End).await, answered);
+    let lost = Got::Lost(Lost::TimedOut, Detail::AnswerTimedOut);
+    assert_eq!(slow_upload(2, Then::Fail).await, lost);
+}
+
+#[tokio::test]
+async fn a_caller_that_reads_slowly_is_not_a_stalled_provider() {
+    let say = Say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst");
+    let script = vec![ReadRequest, say, Wait, Say("final"), Hang];
+    let server = Server::start(Layer::Plain, vec![script]).await;
+    let upstream = server.upstream(PoolLimits::default());
+    let to = server.destination();
+    let request = request(http::Method::POST, &to, "hello").await;
+    let sent = upstream
+        .send(&to, Purpose::Read, request, || (), &timeouts())
+        .await;
+    let Sent::Head(mut answer) = sent else {
+        panic!("{sent:?}")
+    };
+    assert!(answer.body.frame().await.unwrap().is_ok());
+    pass(Duration::from_secs(3_600)).await;
+    server.proceed();
+    let got = finish(Sent::Head(answer)).await;
+    assert_eq!(got, Got::Head(200, BodyEnd::Complete, "final".into()));
+}
+
+#[tokio::test]
+async fn a_large_answer_before_an_announced_close_is_whole() {
+    for layer in BOTH {
+        let script = vec![
+            ReadRequest,
+            Say("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 8000000\r\n\r\n"),
+            SayBody(8_000_000),
+            Fin,
+        ];
+        let server = Server::start(layer, vec![script]).await;
+        let upstream = server.upstream(PoolLimits::default());
+        let got = post(&upstream, &server.destination(), &timeouts()).await;
+        let Got::Head(200, end, text) = got else {
+            panic!("{got:?}")
+        };
+        assert_eq!(
+            (end, text.len()),
+            (BodyEnd::Complete, 8_000_000),
+            "{layer:?}"
+        );
+    }
 }
 
 #[tokio::test]

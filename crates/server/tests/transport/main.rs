@@ -11,6 +11,7 @@ mod certainty;
 mod faults;
 mod heads;
 mod pooling;
+mod server;
 mod stopping;
 mod support;
 mod tls;

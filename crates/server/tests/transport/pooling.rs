@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use rategov_core::action::outcome::NotSent;
-use rategov_server::gateway::evidence::{BodyEnd, Detail, Verdict};
+use rategov_server::gateway::detail::Detail;
+use rategov_server::gateway::evidence::{BodyEnd, Verdict};
+use rategov_server::gateway::line::Provenance;
 use rategov_server::gateway::pool::{PoolLimits, Purpose};
-use rategov_server::gateway::upstream::{Provenance, Sent, Upstream};
+use rategov_server::gateway::upstream::{Sent, Upstream};
 
 use crate::support::*;
 use Step::*;
@@ -78,6 +80,55 @@ async fn a_write_demands_a_fresher_connection_than_a_read() {
     assert_eq!(read.provenance(), Provenance::Kept);
     drop((write, read));
     assert_eq!(upstream.idle_connections(), 2, "an unused line goes back");
+}
+
+#[tokio::test]
+async fn a_line_that_was_taken_and_not_used_gets_no_fresher() {
+    let used = vec![ReadRequest, Say(OK), ReadRequest, Say(OK), Hang];
+    let server = Server::start(Layer::Plain, vec![used, vec![Hang]]).await;
+    let upstream = server.upstream(PoolLimits::default());
+    let to = server.destination();
+    for _ in 0..2 {
+        // Each use makes it fresh again.
+        assert_eq!(call(&upstream, &server).await, 200);
+        pass(Duration::from_millis(1_500)).await;
+    }
+    let unused = upstream
+        .connect(&to, Purpose::Write, &timeouts())
+        .await
+        .unwrap();
+    assert_eq!(unused.provenance(), Provenance::Kept);
+    drop(unused);
+    pass(Duration::from_millis(1_500)).await;
+    let write = upstream
+        .connect(&to, Purpose::Write, &timeouts())
+        .await
+        .unwrap();
+    assert_eq!(write.provenance(), Provenance::Dialled);
+    let read = upstream
+        .connect(&to, Purpose::Read, &timeouts())
+        .await
+        .unwrap();
+    assert_eq!(read.provenance(), Provenance::Kept);
+}
+
+#[tokio::test]
+async fn what_stays_idle_too_long_is_closed() {
+    let mut server =
+        Server::start(Layer::Plain, vec![vec![ReadRequest, Say(OK), ReadRequest]]).await;
+    let upstream = server.upstream(PoolLimits::default());
+    assert_eq!(call(&upstream, &server).await, 200);
+    assert_eq!(
+        (upstream.open_connections(), upstream.idle_connections()),
+        (1, 1)
+    );
+    pass(Duration::from_secs(50)).await;
+    // The server's second read ends because the connection does.
+    server.until(Report::Done(0)).await;
+    assert_eq!(
+        (upstream.open_connections(), upstream.idle_connections()),
+        (0, 0)
+    );
 }
 
 #[tokio::test]

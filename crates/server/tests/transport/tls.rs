@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rategov_core::action::outcome::NotSent;
 use rategov_server::gateway::destination::{Destination, PlainHttp};
-use rategov_server::gateway::evidence::Detail;
+use rategov_server::gateway::detail::Detail;
 use rategov_server::gateway::pool::PoolLimits;
 use rategov_server::gateway::tls::TlsOptions;
 use rategov_server::gateway::upstream::{Timeouts, Upstream};

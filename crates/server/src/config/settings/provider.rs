@@ -7,7 +7,7 @@ use rategov_core::policy::Profile;
 use rategov_core::time::Span;
 
 use super::{AccountRight, AccountRules, AccountSettings, Rights};
-use crate::route::EndpointRule;
+use crate::route::{EndpointRule, prefixed};
 
 /// An outside API.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +128,7 @@ impl CredentialSlot {
 
 /// What `rategov exec` gives SDKs that don't start without a key. It is never taken
 /// for a credential, and never forwarded.
-pub const PLACEHOLDER_KEY: &str = "rategov-holds-the-key";
+pub const PLACEHOLDER_KEY: &str = "held-by-rategov";
 
 /// Environment variables that `rategov exec` and `env` set for a provider's SDKs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,6 +149,12 @@ pub struct SdkEnvironment {
 }
 
 impl ProviderSettings {
+    /// What is appended to the provider's base for a call's path: the path byte for
+    /// byte, with the provider's prefix before it where it lacks that.
+    pub fn full_path(&self, path: &str) -> String {
+        prefixed(&self.path_prefix, path)
+    }
+
     /// The variables that point this provider's SDKs at the governor. `door` is the
     /// agents' listener, with the run token where there is one:
     /// `http://127.0.0.1:7878/run/TOKEN`. Those for keys belong only where they are

@@ -139,7 +139,7 @@ async fn the_hook_runs_before_the_first_write_only() {
     let mark = wire.mark();
     wire.arm(Box::new(move || {
         counter.fetch_add(1, Ordering::SeqCst);
-        assert_eq!(inner.mark().written, 0);
+        assert_eq!(lock(&inner.flow).written, 0);
     }));
     counting.flush().await.unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 0, "a flush writes nothing");

@@ -294,9 +294,9 @@ proptest! {
 
     #[test]
     fn however_a_body_is_cut_into_frames_every_copy_is_the_same(
-        frames in prop::collection::vec(0_usize..90_000, 0..12),
-        memory in 0_u64..400_000,
-        max_replay in 0_u64..600_000,
+        frames in prop::collection::vec(0_usize..30_000, 0..12),
+        memory in 0_u64..200_000,
+        max_replay in 0_u64..250_000,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
