@@ -13,14 +13,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{World, action, answered, asked, engine, entry, now, payload, sent};
+use common::{OPS, World, action, answered, asked, engine, entry, now, payload, sent};
 use rategov_audit::report::Verdict;
 use rategov_audit::verify::Expect;
 use rategov_core::event::{Durability, Event};
 use rategov_store::{JournalQuery, Options, Page, Store, fail};
 use tempfile::tempdir;
 
-const OPS: &str = "stripe/ops";
 const FOLDER: &str = "RATEGOV_TEST_FOLDER";
 const ACTIONS: u128 = 40;
 
