@@ -192,6 +192,7 @@ impl Runner {
             Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }
+            | Output::Child { .. }
             | Output::Asked { .. }
             | Output::Changed(_)
             | Output::Faulted => false,

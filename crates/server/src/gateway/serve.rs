@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use rategov_core::action::breaker::Path;
 use rategov_core::action::fingerprint;
 use rategov_core::action::problem::Code;
-use rategov_core::engine::{Setup, Submit};
+use rategov_core::engine::{Marker, Setup, Submit};
 use rategov_core::event::{Requested, bounded_text};
 use rategov_core::id::{Account, ActionId, Credential, Fingerprint, Provider, Task};
 use rategov_core::policy::ClassLimits;
@@ -373,7 +373,13 @@ impl Gateway {
             client_stall: duration(policy.settings.client_stall),
         };
         let cell = self.0.driver.cell(&owner.account);
+        // A counter above zero says that the agent's library sends an equal call again.
+        let marker = match asked.sdk.retry {
+            Some(1..) => Marker::SdkRetry,
+            Some(0) | None => Marker::None,
+        };
         let submit = Submit {
+            marker,
             requested,
             setup,
             hold_until,
