@@ -34,7 +34,9 @@ pub(crate) fn accept<F, Fut>(
     let (stop, tracker) = (stop.clone(), connections.clone());
     connections.spawn(async move {
         loop {
-            let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
+            let Ok(seat) = Arc::clone(&seats).acquire_owned().await else {
+                return;
+            };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = stop.cancelled() => return,
@@ -88,7 +90,11 @@ pub(crate) struct Mended<S> {
 
 impl<S> Mended<S> {
     pub(crate) fn new(stream: S) -> Mended<S> {
-        Mended { stream, answering: Answering::default(), instead: None }
+        Mended {
+            stream,
+            answering: Answering::default(),
+            instead: None,
+        }
     }
 
     pub(crate) fn answering(&self) -> Answering {
@@ -153,7 +159,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
                 None => return Pin::new(&mut this.stream).poll_write(context, bytes),
             }
         }
-        let Some((answer, gone)) = &mut this.instead else { return Poll::Ready(Ok(bytes.len())) };
+        let Some((answer, gone)) = &mut this.instead else {
+            return Poll::Ready(Ok(bytes.len()));
+        };
         while *gone < answer.len() {
             match Pin::new(&mut this.stream).poll_write(context, &answer[*gone..]) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -184,7 +192,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
             || (!this.answering.0.load(Ordering::Acquire)
                 && first.is_some_and(|slice| mend(slice).is_some()));
         if bare {
-            let whole: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            let whole: Vec<u8> = slices
+                .iter()
+                .flat_map(|slice| slice.iter().copied())
+                .collect();
             return Pin::new(this).poll_write(context, &whole);
         }
         this.answering.take();
@@ -208,6 +219,10 @@ mod tests {
         assert!(text.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{text}");
         assert!(text.contains("\"code\":\"bad_header\""), "{text}");
         let answer = mend(b"HTTP/1.1 431 Request Header Fields Too Large\r\n\r\n").unwrap();
-        assert!(String::from_utf8(answer).unwrap().contains("head_too_large"));
+        assert!(
+            String::from_utf8(answer)
+                .unwrap()
+                .contains("head_too_large")
+        );
     }
 }

@@ -94,7 +94,9 @@ pub enum StartError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// An address can't be listened on.
-    #[error("{0} can't be listened on: {1}\nhint: another program may listen there; `listen` in the configuration names another address")]
+    #[error(
+        "{0} can't be listened on: {1}\nhint: another program may listen there; `listen` in the configuration names another address"
+    )]
     Listen(SocketAddr, io::Error),
 }
 
@@ -130,7 +132,10 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     if let Some(operators) = options.operators {
         policy.settings.listen.operators = operators;
     }
-    let folder = options.data_folder.clone().unwrap_or_else(|| policy.settings.data_folder.clone());
+    let folder = options
+        .data_folder
+        .clone()
+        .unwrap_or_else(|| policy.settings.data_folder.clone());
     let clock = Clock::new();
     let (store, recovered) =
         Store::open(&folder, &rategov_store::Options::default(), &clock.paired())
@@ -147,7 +152,9 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
 
     let upstream = Upstream::new(
         PoolLimits::default(),
-        &TlsOptions { extra_ca: options.extra_authorities.clone() },
+        &TlsOptions {
+            extra_ca: options.extra_authorities.clone(),
+        },
     )?;
     let tasks = TaskBook::restore(policy.settings.task, recovered.tasks);
     let driver = Driver::new(clock.clone(), store.clone(), tasks);
@@ -164,10 +171,15 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     ));
     driver.connect(Arc::new(gateway.clone()));
     driver.listen_to_journal();
-    note(&store, &clock, Event::Started {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        policy_digest: policy.digest,
-    }, 1);
+    note(
+        &store,
+        &clock,
+        Event::Started {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            policy_digest: policy.digest,
+        },
+        1,
+    );
     driver.take_up(recovered.accounts);
 
     let reload = reloader(&options, &runs, &gateway, &store, &clock);
@@ -212,8 +224,13 @@ impl Running {
     pub async fn shut_down(self) {
         self.stop.cancel();
         self.connections.close();
-        if tokio::time::timeout(STOP_TIME_MAX, self.connections.wait()).await.is_err() {
-            tracing::warn!("calls were still open; writes among them are settled at the next start");
+        if tokio::time::timeout(STOP_TIME_MAX, self.connections.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                "calls were still open; writes among them are settled at the next start"
+            );
         }
         let store = self.store.clone();
         let closed = tokio::task::spawn_blocking(move || store.close()).await;
@@ -227,26 +244,50 @@ impl Running {
 fn load(options: &Options, runs: &Arc<RunTokens>) -> Result<Policy, StartError> {
     let (file, text) = match (&options.config_text, &options.config) {
         (Some(text), _) => ("configuration".to_owned(), Some(text.clone())),
-        (None, Some(path)) => (path.display().to_string(), std::fs::read_to_string(path).ok()),
+        (None, Some(path)) => (
+            path.display().to_string(),
+            std::fs::read_to_string(path).ok(),
+        ),
         (None, None) => ("built-in".to_owned(), None),
     };
     let loaded = match (&options.config_text, &options.config) {
         (Some(text), _) => config::read(&file, text).map_err(StartError::Config)?,
         (None, Some(path)) => config::load(path).map_err(StartError::Config)?,
-        (None, None) => Loaded { settings: Settings::default(), notices: Vec::new() },
+        (None, None) => Loaded {
+            settings: Settings::default(),
+            notices: Vec::new(),
+        },
     };
-    let opened =
-        Keyring::open(&file, &loaded.settings, &ProcessEnvironment { folder: folder_of(options.config.as_deref()) })
-            .map_err(StartError::Config)?;
-    let notices = loaded.notices.iter().chain(&opened.notices).map(ToString::to_string).collect();
+    let opened = Keyring::open(
+        &file,
+        &loaded.settings,
+        &ProcessEnvironment {
+            folder: folder_of(options.config.as_deref()),
+        },
+    )
+    .map_err(StartError::Config)?;
+    let notices = loaded
+        .notices
+        .iter()
+        .chain(&opened.notices)
+        .map(ToString::to_string)
+        .collect();
     let digest = Sha256::digest(text.unwrap_or_default().as_bytes()).into();
     let keyring = Arc::new(opened.keyring);
-    Ok(Policy::new(loaded.settings, keyring, Arc::clone(runs), digest, notices)?)
+    Ok(Policy::new(
+        loaded.settings,
+        keyring,
+        Arc::clone(runs),
+        digest,
+        notices,
+    )?)
 }
 
 /// The folder that relative secrets are read from.
 fn folder_of(config: Option<&Path>) -> PathBuf {
-    let parent = config.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty());
+    let parent = config
+        .and_then(Path::parent)
+        .filter(|parent| !parent.as_os_str().is_empty());
     parent.map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
@@ -265,12 +306,22 @@ fn reloader(
         let old = gateway.policy();
         // Listeners and store stay: they need a restart.
         policy.settings.listen = old.settings.listen.clone();
-        policy.settings.data_folder.clone_from(&old.settings.data_folder);
+        policy
+            .settings
+            .data_folder
+            .clone_from(&old.settings.data_folder);
         let (digest, notices) = (policy.digest, policy.notices.clone());
         gateway.set_policy(Arc::new(policy));
         gateway.0.driver.policy_changed();
         let generation = reloads.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
-        note(&store, &clock, Event::PolicyChanged { policy_digest: digest }, generation);
+        note(
+            &store,
+            &clock,
+            Event::PolicyChanged {
+                policy_digest: digest,
+            },
+            generation,
+        );
         Ok(notices)
     })
 }
@@ -281,7 +332,12 @@ fn note(store: &Store, clock: &Clock, event: Event, generation: u32) {
     let entry = Entry {
         source: Source::Governor,
         generation,
-        record: Record { seq: RecordSeq(1), at, durability: Durability::Power, event },
+        record: Record {
+            seq: RecordSeq(1),
+            at,
+            durability: Durability::Power,
+            event,
+        },
         wall: clock.wall(),
         attachments: Vec::new(),
     };
@@ -308,9 +364,15 @@ fn key_file(path: &Path) -> Result<[u8; 32], StartError> {
             let beside = path.with_extension("new");
             let _ = std::fs::remove_file(&beside);
             let mut options = std::fs::OpenOptions::new();
-            let mut file =
-                options.write(true).create_new(true).mode(0o600).open(&beside).map_err(failed)?;
-            file.write_all(&key).and_then(|()| file.sync_all()).map_err(failed)?;
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&beside)
+                .map_err(failed)?;
+            file.write_all(&key)
+                .and_then(|()| file.sync_all())
+                .map_err(failed)?;
             std::fs::rename(&beside, path).map_err(failed)?;
             Ok(key)
         }
@@ -319,9 +381,12 @@ fn key_file(path: &Path) -> Result<[u8; 32], StartError> {
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let listener =
-        TcpListener::bind(address).await.map_err(|cause| StartError::Listen(address, cause))?;
-    let bound = listener.local_addr().map_err(|cause| StartError::Listen(address, cause))?;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|cause| StartError::Listen(address, cause))?;
+    let bound = listener
+        .local_addr()
+        .map_err(|cause| StartError::Listen(address, cause))?;
     Ok((listener, bound))
 }
 
@@ -357,7 +422,13 @@ fn serve_agents(
             run_connection(connection, stop).await;
         }
     };
-    accept(listener, Arc::new(Semaphore::new(CONNECTIONS_MAX)), stop, connections, handle);
+    accept(
+        listener,
+        Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        stop,
+        connections,
+        handle,
+    );
 }
 
 fn serve_operators(
@@ -371,12 +442,20 @@ fn serve_operators(
         async move {
             let service = service_fn(move |request| api.clone().serve(peer, request));
             let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIME_MAX);
             let connection = builder.serve_connection(TokioIo::new(stream), service);
             run_connection(connection, stop).await;
         }
     };
-    accept(listener, Arc::new(Semaphore::new(OPERATOR_CONNECTIONS_MAX)), stop, connections, handle);
+    accept(
+        listener,
+        Arc::new(Semaphore::new(OPERATOR_CONNECTIONS_MAX)),
+        stop,
+        connections,
+        handle,
+    );
 }
 
 /// Serves a connection to its end; when the governor stops, only what is open on

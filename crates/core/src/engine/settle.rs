@@ -163,7 +163,13 @@ impl Engine {
         };
         let gate = match went_well {
             true => now,
-            false => live.setup.scopes.iter().filter_map(held).max().unwrap_or(now),
+            false => live
+                .setup
+                .scopes
+                .iter()
+                .filter_map(held)
+                .max()
+                .unwrap_or(now),
         };
         Judged {
             evidence,

@@ -15,8 +15,8 @@
 mod attach;
 mod cell;
 pub mod clock;
-mod registry;
 mod rebuild;
+mod registry;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -232,13 +232,17 @@ impl Driver {
     /// The body of an answer that streamed on has ended.
     pub fn body_ended(&self, cell: &Arc<Cell>, action: ActionId, attempt: AttemptNo, end: BodyEnd) {
         let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_body_end(now, chance(), action, attempt, end));
+        self.with(cell, |engine| {
+            engine.handle_body_end(now, chance(), action, attempt, end)
+        });
     }
 
     /// A look-up ended.
     pub fn looked_up(&self, cell: &Arc<Cell>, report: LookupReport) {
         let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_lookup_report(now, chance(), report));
+        self.with(cell, |engine| {
+            engine.handle_lookup_report(now, chance(), report)
+        });
     }
 
     /// The caller's connection dropped.
@@ -296,7 +300,9 @@ impl Driver {
     ) -> Result<Account, DecisionError> {
         let now = self.0.clock.now();
         for cell in self.cells() {
-            let asked = lock(&cell.engine).escalations().any(|row| row.escalation == escalation);
+            let asked = lock(&cell.engine)
+                .escalations()
+                .any(|row| row.escalation == escalation);
             if asked {
                 let mut engine = lock(&cell.engine);
                 let decided = engine.handle_decision(now, chance(), escalation, decision);
@@ -329,7 +335,9 @@ impl Driver {
 
     /// Another policy is in force: every engine and the task book take it up.
     pub fn policy_changed(&self) {
-        let Some(resume) = self.0.resume.get() else { return };
+        let Some(resume) = self.0.resume.get() else {
+            return;
+        };
         let now = self.0.clock.now();
         for cell in self.cells() {
             let policy = resume.policy(&cell.account);
@@ -366,11 +374,22 @@ impl Driver {
         while let Some(output) = engine.poll_output() {
             match output {
                 Output::Record(record) => self.append(cell, engine, record),
-                Output::ChargeTask { task, retries, waited } => {
-                    charges.push(Charge { task, retries, waited });
+                Output::ChargeTask {
+                    task,
+                    retries,
+                    waited,
+                } => {
+                    charges.push(Charge {
+                        task,
+                        retries,
+                        waited,
+                    });
                 }
                 Output::Changed(change) => {
-                    let notice = Notice { account: cell.account.clone(), change };
+                    let notice = Notice {
+                        account: cell.account.clone(),
+                        change,
+                    };
                     // Nobody listening is no error.
                     let _ = self.0.notices.send(notice);
                 }
@@ -468,7 +487,9 @@ impl Driver {
     fn acknowledge(&self, ack: &Ack) {
         match &ack.source {
             Source::Account(account) => {
-                let Some(cell) = self.cell_of(account) else { return };
+                let Some(cell) = self.cell_of(account) else {
+                    return;
+                };
                 if cell.generation != ack.generation {
                     return;
                 }
@@ -512,7 +533,10 @@ pub fn chance() -> Chance {
     let id = uuid::Uuid::now_v7();
     let random = uuid::Uuid::new_v4();
     let (high, _) = random.as_u64_pair();
-    Chance { draw: Draw::from_u32((high >> 32) as u32), id: id.as_u128() }
+    Chance {
+        draw: Draw::from_u32((high >> 32) as u32),
+        id: id.as_u128(),
+    }
 }
 
 /// A fresh id for an action.

@@ -36,7 +36,11 @@ impl Runner {
             return;
         };
         let upstream = std::sync::Arc::clone(&self.job.upstream);
-        let (driver, cell, id) = (self.driver.clone(), std::sync::Arc::clone(&self.cell), self.id());
+        let (driver, cell, id) = (
+            self.driver.clone(),
+            std::sync::Arc::clone(&self.cell),
+            self.id(),
+        );
         let sent = upstream
             .send(
                 &self.job.destination,
@@ -103,8 +107,13 @@ impl Runner {
             hidden: &hidden,
             arrived: self.driver.clock().wall(),
         };
-        let read =
-            reading::read(&answer.head, &mut answer.body, reading::Purpose::Read, tongue).await;
+        let read = reading::read(
+            &answer.head,
+            &mut answer.body,
+            reading::Purpose::Read,
+            tongue,
+        )
+        .await;
         let status = answer.head.status.as_u16();
         let mut body = Vec::from(read.peeked.whole());
         while let Some(Ok(frame)) = answer.body.frame().await {
@@ -115,20 +124,27 @@ impl Runner {
                 return (Found::NoAnswer, read.facts, None, None);
             }
         }
-        let complete = answer.body.end().is_some_and(|end| {
-            matches!(end, super::evidence::BodyEnd::Complete)
-        });
+        let complete = answer
+            .body
+            .end()
+            .is_some_and(|end| matches!(end, super::evidence::BodyEnd::Complete));
         let found_path = self.job.rule.reconcile.as_ref().map(|plan| &plan.found);
-        match (status, serde_json::from_slice::<serde_json::Value>(&body), found_path) {
-            (200..=299, Ok(value), Some(path)) if complete && read.facts.meaning == Meaning::Ok => match path.find_id(&value) {
-                Some(operation) => {
-                    let result = path.object_of(&value).unwrap_or(&value);
-                    let bytes = Bytes::from(result.to_string());
-                    (Found::Done, read.facts, Some(operation), Some(bytes))
+        match (
+            status,
+            serde_json::from_slice::<serde_json::Value>(&body),
+            found_path,
+        ) {
+            (200..=299, Ok(value), Some(path)) if complete && read.facts.meaning == Meaning::Ok => {
+                match path.find_id(&value) {
+                    Some(operation) => {
+                        let result = path.object_of(&value).unwrap_or(&value);
+                        let bytes = Bytes::from(result.to_string());
+                        (Found::Done, read.facts, Some(operation), Some(bytes))
+                    }
+                    None if path.shows_absence(&value) => (Found::Nothing, read.facts, None, None),
+                    None => (Found::NoAnswer, read.facts, None, None),
                 }
-                None if path.shows_absence(&value) => (Found::Nothing, read.facts, None, None),
-                None => (Found::NoAnswer, read.facts, None, None),
-            },
+            }
             // "There is none" by status; anything else is no answer.
             (404 | 410, _, _) => (Found::Nothing, read.facts, None, None),
             _ => (Found::NoAnswer, read.facts, None, None),

@@ -149,7 +149,10 @@ impl Gateway {
             &requested.path,
         )?;
         let (reader, id) = (self.0.driver.store().reader(), requested.action);
-        let stored = tokio::task::spawn_blocking(move || reader.payload(id)).await.ok()?.ok()?;
+        let stored = tokio::task::spawn_blocking(move || reader.payload(id))
+            .await
+            .ok()?
+            .ok()?;
         let (mut head, payload) = match stored {
             Some(stored) => {
                 let stored_head = StoredHead::decode(&stored.head)?;
@@ -161,21 +164,28 @@ impl Gateway {
                 };
                 let framing = stored_head.framing(stored.body.len());
                 let body = Full::new(Bytes::from(stored.body));
-                let spool = Spool::take(body, framing, &limits, &self.0.budget).await.ok()?;
+                let spool = Spool::take(body, framing, &limits, &self.0.budget)
+                    .await
+                    .ok()?;
                 (parts, Payload::Stored(spool))
             }
             None => {
                 let mut parts = http::Request::new(()).into_parts().0;
                 parts.method = Method::from_bytes(requested.method.as_bytes()).ok()?;
                 parts.version = Version::HTTP_11;
-                parts.headers.insert(http::header::HOST, destination.host_header().clone());
+                parts
+                    .headers
+                    .insert(http::header::HOST, destination.host_header().clone());
                 (parts, Payload::Missing)
             }
         };
         if let Some(injection) = policy.injection(&requested.credential) {
             injection.put_into(&mut head.headers);
         }
-        let task = requested.task.clone().or_else(|| Task::new(DEFAULT_TASK).ok())?;
+        let task = requested
+            .task
+            .clone()
+            .or_else(|| Task::new(DEFAULT_TASK).ok())?;
         Some(Job {
             upstream: Arc::clone(&self.0.upstream),
             destination,
@@ -190,7 +200,11 @@ impl Gateway {
             rule: Arc::clone(&route.rule),
             parameters: route.parameters.clone(),
             class: requested.class,
-            purpose: if requested.class.is_write() { Purpose::Write } else { Purpose::Read },
+            purpose: if requested.class.is_write() {
+                Purpose::Write
+            } else {
+                Purpose::Read
+            },
             task: (requested.agent.clone(), task),
             key: requested.key.clone(),
             known_operation: row.operation_id.clone(),

@@ -23,9 +23,8 @@ use rategov_core::action::outcome::{AfterUnknown, Body, Evidence, NotSent};
 use rategov_core::action::problem::Code;
 use rategov_core::engine::{BodyEnd, Grant, Output, Report, TaskAllowance};
 use rategov_core::id::{ActionId, EscalationId};
-use rategov_core::tasks::TaskKey;
 use rategov_core::time::{Moment, Span};
-use rategov_core::word::State;
+use rategov_core::word::{Class, State};
 use rategov_store::Attachment;
 use tokio::sync::{mpsc, oneshot};
 
@@ -175,7 +174,15 @@ impl Runner {
                 self.answer_problem(problem, Some(refusal.code.word()));
                 true
             }
-            Output::Finish { state, code, why, operation_id, escalation, retry_at, .. } => {
+            Output::Finish {
+                state,
+                code,
+                why,
+                operation_id,
+                escalation,
+                retry_at,
+                ..
+            } => {
                 self.stop_waiting();
                 self.finish(state, code, &why, operation_id, escalation, retry_at);
                 state.is_final()
@@ -206,7 +213,10 @@ impl Runner {
             return;
         }
         let problem = Problem::of_action(Code::StillOpen).with("action", self.id().to_string());
-        let _ = caller.send(Reply::Governor { problem, context: None });
+        let _ = caller.send(Reply::Governor {
+            problem,
+            context: None,
+        });
     }
 
     // ---- one attempt ---------------------------------------------------------
@@ -227,12 +237,20 @@ impl Runner {
                 self.report(grant.attempt, verdict.evidence(), written, None);
             }
             Ended::Sent(Sent::Head(answer)) => self.judge(grant.attempt, *answer).await,
-            Ended::Sent(Sent::NotSent { why, detail, request }) => {
+            Ended::Sent(Sent::NotSent {
+                why,
+                detail,
+                request,
+            }) => {
                 self.job.give_back(request);
                 self.log_failure(detail.word(), 0);
                 self.report(grant.attempt, Evidence::NotSent(why), 0, None);
             }
-            Ended::Sent(Sent::Lost { why, detail, bytes_written }) => {
+            Ended::Sent(Sent::Lost {
+                why,
+                detail,
+                bytes_written,
+            }) => {
                 self.log_failure(detail.word(), bytes_written);
                 self.report(grant.attempt, Evidence::Lost(why), bytes_written, None);
             }
@@ -259,8 +277,7 @@ impl Runner {
             Purpose::Read => pool::Purpose::Read,
         };
         let line = {
-            let mut connecting =
-                std::pin::pin!(upstream.connect(&destination, purpose, &timeouts));
+            let mut connecting = std::pin::pin!(upstream.connect(&destination, purpose, &timeouts));
             loop {
                 tokio::select! {
                     line = &mut connecting => break line,
@@ -303,7 +320,15 @@ impl Runner {
                 false
             }
             Some(Mail::Output(Output::Abort { .. })) | None => true,
-            Some(Mail::Output(Output::Finish { state, code, why, operation_id, escalation, retry_at, .. })) => {
+            Some(Mail::Output(Output::Finish {
+                state,
+                code,
+                why,
+                operation_id,
+                escalation,
+                retry_at,
+                ..
+            })) => {
                 self.finish(state, code, &why, operation_id, escalation, retry_at);
                 false
             }
@@ -363,7 +388,11 @@ impl Runner {
         let result = (self.job.purpose == Purpose::Write && read.body == Body::Complete)
             .then(|| self.job.result(self.id(), &head, whole));
         let evidence = evidence::answered(read.facts, read.body, answer.upload);
-        let held = Held { attempt, head, peeked: read.peeked };
+        let held = Held {
+            attempt,
+            head,
+            peeked: read.peeked,
+        };
         if read.body == Body::Open {
             self.streaming = Some((held, answer));
         } else {
@@ -386,8 +415,12 @@ impl Runner {
         let seen = evidence::answered(facts.clone(), body, upload);
         let profile = &self.job.rule.profile;
         let failure = Failure::of(&seen, self.job.class, profile, AfterUnknown::No);
-        if failure.is_some() || facts.status < 400 {
-            self.driver.note_path(&self.job.task, &path, failure.as_ref());
+        // That something is not there is an answer to a read, not a failure of it: an
+        // agent that looks for ten records and finds seven has done nothing wrong.
+        let absent = self.job.class == Class::Read && matches!(facts.status, 404 | 410);
+        if !absent && (failure.is_some() || facts.status < 400) {
+            self.driver
+                .note_path(&self.job.task, &path, failure.as_ref());
         }
     }
 
@@ -406,7 +439,8 @@ impl Runner {
             bytes_written,
             task: TaskAllowance::UNLIMITED,
         };
-        self.driver.report(&self.cell, &self.job.task, report, result);
+        self.driver
+            .report(&self.cell, &self.job.task, report, result);
     }
 
     // ---- answers -------------------------------------------------------------
@@ -414,7 +448,9 @@ impl Runner {
     /// The answer of an attempt is the action's answer.
     async fn deliver(&mut self, attempt: u16, state: State) -> bool {
         if state == State::Dispatching {
-            let Some((held, answer)) = self.streaming.take() else { return false };
+            let Some((held, answer)) = self.streaming.take() else {
+                return false;
+            };
             self.stream(held, answer).await;
             return true;
         }
@@ -472,8 +508,9 @@ impl Runner {
         }
         loop {
             let next = tokio::select! {
+                biased;
                 next = answer.body.frame() => next,
-                () = frames.closed() => return BodyEnd::CallerGone,
+                () = frames.closed() => return gone(&answer),
                 mail = self.mailbox.next() => {
                     if self.meanwhile(mail) {
                         return BodyEnd::CallerGone;
@@ -485,12 +522,14 @@ impl Runner {
                 Some(Ok(frame)) => {
                     watch.see(&frame);
                     if self.pass_on(&frames, Ok(frame)).await.is_err() {
-                        return BodyEnd::CallerGone;
+                        return gone(&answer);
                     }
                 }
                 Some(Err(_)) => {
                     if let Some(event) = watch.broken_event(self.id()) {
-                        let _ = self.pass_on(&frames, Ok(http_body::Frame::data(event))).await;
+                        let _ = self
+                            .pass_on(&frames, Ok(http_body::Frame::data(event)))
+                            .await;
                     }
                     let _ = self.pass_on(&frames, Err(Broken)).await;
                     return BodyEnd::Cut;
@@ -546,7 +585,11 @@ impl Runner {
             .with("state", state.word())
             .with("operation_id", operation_id)
             .with("escalation", escalation.map(|id| id.to_string()));
-        let terminal = if state.is_final() { Some(code.word()) } else { None };
+        let terminal = if state.is_final() {
+            Some(code.word())
+        } else {
+            None
+        };
         self.answer_problem(problem, terminal);
     }
 
@@ -596,5 +639,14 @@ impl Runner {
             // What is final here is not mended by an SDK that sends it again.
             should_retry: failed.then_some(false),
         }
+    }
+}
+
+/// Nobody reads on: either the caller left, or it has had all there is and its
+/// connection did not wait to be told so.
+fn gone(answer: &Answer) -> BodyEnd {
+    match answer.body.end() {
+        Some(evidence::BodyEnd::Complete) => BodyEnd::Complete,
+        _ => BodyEnd::CallerGone,
     }
 }

@@ -235,7 +235,12 @@ fn an_operators_new_word_outlives_what_refusals_taught_of_the_old_one() {
 }
 #[test]
 fn zz_report() {
-    let name = |r: &Rule| match r { Rule::Sliding{..}=>"sliding", Rule::Fixed{..}=>"fixed", Rule::Bucket{..}=>"bucket", Rule::Counter{..}=>"counter" };
+    let name = |r: &Rule| match r {
+        Rule::Sliding { .. } => "sliding",
+        Rule::Fixed { .. } => "fixed",
+        Rule::Bucket { .. } => "bucket",
+        Rule::Counter { .. } => "counter",
+    };
     for hints in [Hints::Seconds, Hints::None, Hints::Headers] {
         for rule in ALL {
             let mut all = vec![];
@@ -256,8 +261,12 @@ fn zz_report() {
         world.run(Span::from_secs(600));
         println!("--- {} {hints:?}", name(&rule));
         for (at, c) in &world.changes {
-            if matches!(c, Change::Refused{echo:false,..}|Change::Learned{..}) { 
-            println!("{:>9} {c:?}", at.since(t0).as_millis()); }
+            if matches!(
+                c,
+                Change::Refused { echo: false, .. } | Change::Learned { .. }
+            ) {
+                println!("{:>9} {c:?}", at.since(t0).as_millis());
+            }
         }
     }
 }
