@@ -11,9 +11,10 @@
 //! | anything else | the limiter let it pass: a probe opens the scope |
 
 use super::call::{Change, PermitId};
+use super::feedback::Refusal;
 use super::gate::Hold;
 use super::headers::Word;
-use super::scope::{Refusal, Seat};
+use super::scope::Seat;
 use super::{Ledger, Permit};
 use crate::event::bounded_text;
 use crate::id::Scope;

@@ -19,17 +19,20 @@
 //!
 //! The rooms: [`window`] and [`pacer`] say when a quota has room, [`limiter`]
 //! which of them a quota needs, [`headers`] what the provider tells about it;
-//! [`gate`] and [`ramp`] what a refusal does, [`learn`] what it teaches;
-//! [`seats`] how many calls may be open; [`scope`] joins them for one scope,
-//! [`map`] keeps the scopes, [`answer`] feeds answers in, [`state`] shows and saves.
+//! [`gate`] and [`ramp`] what a refusal does, [`history`] and [`discovery`] what
+//! rate it teaches; [`seats`] how many calls may be open; [`scope`] joins them
+//! for one scope, [`feedback`] says what it makes of an answer; [`map`] keeps the
+//! scopes, [`answer`] feeds answers in, [`state`] shows and saves.
 //!
 //! Cost: O(log n) per scope and call, in what is logged and what is open.
 
 mod answer;
 mod call;
+mod discovery;
+mod feedback;
 mod gate;
 mod headers;
-mod learn;
+mod history;
 mod limiter;
 mod map;
 mod pacer;
