@@ -15,6 +15,7 @@
 
 use super::call::PermitId;
 use super::history::Measured;
+use super::limiter::spread;
 use super::pacer::Pacer;
 use super::ramp::SAFE_PERMILLE;
 use crate::time::{Moment, Span};
@@ -67,12 +68,13 @@ impl Discovery {
     /// An estimate that a restart reads back.
     pub(super) fn restored(now: Moment, spacing: Span, window: Span) -> Discovery {
         let spacing = spacing.max(Span::from_micros(1));
+        // A limit per fraction of a second would say nothing to people.
+        let window = window.max(GROWS_AFTER);
         let (units, per) = safe(spacing);
         Discovery {
             spacing,
-            // A limit per fraction of a second would say nothing to people.
-            window: window.max(GROWS_AFTER),
-            pacer: Pacer::new(units, per, Span::ZERO),
+            window,
+            pacer: Pacer::new(units, per, spread(window, None)),
             since: now,
             sent: 0,
             growth_permille: GROWTH_PERMILLE.0,
@@ -189,7 +191,7 @@ impl Discovery {
     fn set(&mut self, spacing: Span) {
         self.spacing = spacing.max(Span::from_micros(1));
         let (units, per) = safe(self.spacing);
-        self.pacer.reshape(units, per, Span::ZERO);
+        self.pacer.reshape(units, per, spread(self.window, None));
     }
 }
 

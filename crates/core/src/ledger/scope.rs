@@ -17,9 +17,11 @@ use super::seats::Seats;
 use super::window::Log;
 use crate::id::Scope;
 use crate::policy::{Quota, ScopeLimits};
-use crate::time::Moment;
+use crate::time::{Moment, Span};
 use crate::word::{Mode, Priority};
 
+/// A scope that is not used for this long may be forgotten whatever it waits for.
+const FORGOTTEN_AFTER: Span = Span::from_secs(600);
 /// How the operator's own limits are called.
 pub(super) const POLICY: &str = "policy";
 
@@ -261,7 +263,11 @@ impl ScopeLedger {
 
     /// Whether nothing of it is in use, so that its place may be given away.
     pub(super) fn is_idle(&self, now: Moment) -> bool {
-        !self.declared && self.seats.open() == 0 && self.gate.is_calm(now)
+        // Nobody may ever come to probe a scope that is not used any more.
+        let forgotten =
+            self.last_used + FORGOTTEN_AFTER <= now && self.gate.mode(now) != Mode::Closed;
+        let is_free = !self.declared && self.seats.open() == 0;
+        is_free && (self.gate.is_calm(now) || forgotten)
     }
 
     /// Whether something would be forgotten with it.

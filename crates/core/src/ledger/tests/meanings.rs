@@ -445,3 +445,20 @@ fn malformed_fields_are_told_once() {
     let permit = send(&mut ledger, secs(10));
     assert_eq!(answer(&mut ledger, secs(10), permit, &facts), []);
 }
+
+#[test]
+fn closed_scopes_that_nobody_uses_any_more_make_room() {
+    let mut ledger = undeclared();
+    for n in 0..1_000 {
+        let scopes = [account(), scope(&format!("model:m{n}"))];
+        let permit = send_on(&mut ledger, secs(10), &scopes);
+        let facts = Facts {
+            reach: Reach::Model,
+            ..refused(Span::from_secs(1))
+        };
+        answer(&mut ledger, secs(10), permit, &facts);
+    }
+    let newcomer = scope("model:new");
+    send_on(&mut ledger, secs(3_000), &[account(), newcomer.clone()]);
+    assert!(ledger.state(secs(3_000), &newcomer).is_some());
+}
