@@ -276,6 +276,13 @@ impl Ledger {
         self.scopes.next_timer().max(now)
     }
 
+    /// Until when a refusal holds a scope: `now` if none does, and
+    /// [`Moment::NEVER`] until somebody resumes it. O(log n).
+    pub fn held_until(&self, now: Moment, scope: &Scope) -> Moment {
+        let ledger = self.scopes.get(scope);
+        ledger.map_or(now, |ledger| ledger.gate.held_until(now))
+    }
+
     /// How fast a scope can be used for long: Q per (W + J), or what was learnt.
     /// `None` if nothing is known of it, or nothing limits it.
     pub fn rate(&self, scope: &Scope) -> Option<Rate> {

@@ -128,6 +128,7 @@ fn a_bill_that_is_not_paid_closes_until_somebody_resumes() {
     );
     let state = ledger.state(secs(11), &account()).expect("a place");
     assert_eq!((state.mode, state.next_allowed_at), (Mode::Closed, None));
+    assert_eq!(ledger.held_until(secs(11), &account()), Moment::NEVER);
     let changes = ledger.resume(secs(20), &account());
     assert!(
         matches!(
