@@ -169,6 +169,8 @@ pub enum Event {
         scopes: Vec<Scope>,
         /// What it was reserved for.
         cost: Cost,
+        /// Time waited after the first attempt so far.
+        waited: Span,
         /// From here on the key must not be used again; `None` without a key.
         key_safe_until: Option<Moment>,
     },

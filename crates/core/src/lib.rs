@@ -13,6 +13,7 @@
 
 pub mod action;
 pub mod cost;
+pub mod engine;
 pub mod event;
 pub mod id;
 pub mod ledger;
@@ -20,5 +21,6 @@ pub mod observe;
 pub mod policy;
 pub mod record;
 pub mod schedule;
+pub mod tasks;
 pub mod time;
 pub mod word;

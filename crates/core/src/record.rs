@@ -33,7 +33,7 @@ pub struct ActionRow {
     pub waited: Span,
     /// Its next send or look-up not before this.
     pub not_before: Moment,
-    /// When its last attempt was opened.
+    /// The last moment at which a byte of any attempt may have left.
     pub last_sent_at: Option<Moment>,
     /// Its key must not be sent again from here on.
     pub key_safe_until: Option<Moment>,
@@ -222,6 +222,7 @@ impl ActionRow {
         match event {
             Event::ActionSent {
                 attempt,
+                waited,
                 key_safe_until,
                 ..
             } => {
@@ -230,6 +231,7 @@ impl ActionRow {
                 }
                 self.attempts = *attempt;
                 self.last_sent_at = Some(at);
+                self.waited = *waited;
                 self.key_safe_until = *key_safe_until;
                 self.state = State::Dispatching;
             }
@@ -247,8 +249,10 @@ impl ActionRow {
                 if operation_id.is_some() {
                     self.operation_id.clone_from(operation_id);
                 }
-                let arrived = !matches!(certainty, Certainty::NotSent);
-                self.maybe_arrived |= arrived;
+                if *certainty != Certainty::NotSent {
+                    self.maybe_arrived = true;
+                    self.last_sent_at = Some(at);
+                }
                 self.uncertain |=
                     matches!(certainty, Certainty::Unknown | Certainty::CommittedBodyLost);
                 if matches!(certainty, Certainty::Definite) && status.is_some_and(|s| s < 300) {

@@ -176,6 +176,10 @@ words! {
         ItDidNot = "it_did_not",
         /// Go on waiting.
         Wait = "wait",
+        /// Record that the limit is higher now, and go on.
+        RaiseQuota = "raise_quota",
+        /// End it, and hand the person's instruction to the agent.
+        ChangePlan = "change_plan",
     }
 }
 

@@ -1,1 +1,19 @@
-//! Placeholder opening, replaced with the crate's promise.
+//! Gateway, agent interface and operator interface of Rate Governor.
+//!
+//! Sockets, tasks and templates are here; decisions are not. A call comes in
+//! through [`gateway`], is identified by [`auth`], gets its meaning from
+//! [`route`], and is handed to the engine of its account by [`driver`], the only
+//! owner of engines. [`config`] turns what an operator wrote into what is meant.
+
+pub mod agents;
+pub mod audit_text;
+pub mod auth;
+pub mod config;
+pub mod driver;
+pub mod gateway;
+mod listen;
+pub mod operators;
+pub mod documents;
+pub mod route;
+pub mod start;
+pub mod wire;

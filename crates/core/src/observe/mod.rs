@@ -3,50 +3,119 @@
 //! Every dialect ends as [`Facts`]. Parsers are strict about grammar and
 //! forgiving about presence: a value that does not match its grammar is
 //! ignored and named in [`Facts::malformed`], never guessed at, and never a
-//! panic. One grammar, one file.
+//! panic. One grammar, one file:
+//!
+//! | file | grammar |
+//! |---|---|
+//! | `quantity` | numbers, and durations as Go writes them |
+//! | `dates` | HTTP-dates and RFC 3339 times |
+//! | `retry_after` | `Retry-After` |
+//! | `structured`, `ratelimit_fields` | the `RateLimit` fields of the IETF drafts |
+//! | `dialect`, `readings`, `limit` | vendors' fields, described by data |
+//! | `errors` | what an error means, described by data |
+//! | `prose` | a wait that is only written in an error message |
+//! | `wait` | which of several waits counts |
+//!
+//! [`read()`] is the one entry. [`tables`] holds what is built in.
+
+/// Declares an enum whose variants each have the one word that presets,
+/// records and metrics use.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+
+        impl $name {
+            /// Every variant, in order.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+
+            /// The word that people and presets use.
+            pub const fn word(self) -> &'static str {
+                match self { $($name::$variant => $word,)* }
+            }
+
+            /// The variant of a word; `None` for any other text.
+            pub fn parse(word: &str) -> Option<$name> {
+                match word { $($word => Some($name::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+mod answer;
+mod dates;
+pub mod dialect;
+pub mod errors;
+mod limit;
+mod prose;
+mod quantity;
+mod ratelimit_fields;
+mod readings;
+pub mod retry_after;
+mod structured;
+pub mod tables;
+mod wait;
+
+pub use answer::{CODE_BYTES_MAX, MESSAGE_BYTES_MAX, read};
+pub use dialect::Dialect;
+pub use errors::{ErrorBody, ErrorRule};
+pub use readings::READINGS_MAX;
 
 use crate::time::{Span, WallTime};
 
-/// What an answer means, before policy is applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// Nothing about limits or failure.
-    Ok,
-    /// A rate limit; waiting helps. Also statuses that a preset maps to 429.
-    RateLimited,
-    /// Too many calls open at once; a free slot helps.
-    TooManyConcurrent,
-    /// A long-window or paid-for quota is gone: wait for the named reset or ask a person.
-    QuotaExhausted,
-    /// Out of money: no wait helps, a person does.
-    Billing,
-    /// The provider has no capacity; not a quota event.
-    Overloaded,
-    /// The credential is wrong, expired or blocked.
-    Credential,
-    /// The call can never fit the limit, however long it waits.
-    TooLarge,
-    /// The same idempotency key is being processed.
-    KeyInProgress,
-    /// The same idempotency key came with another payload.
-    KeyMismatch,
-    /// Any other error of the caller (4xx).
-    CallerError,
-    /// Any other error of the provider (5xx).
-    ProviderError,
+words! {
+    /// What an answer means, before policy is applied.
+    Meaning {
+        /// Nothing about limits or failure.
+        Ok = "ok",
+        /// A rate limit; waiting helps. Also statuses that a preset maps to 429.
+        RateLimited = "rate_limited",
+        /// Too many calls open at once; a free slot helps.
+        TooManyConcurrent = "too_many_concurrent",
+        /// A long-window or paid-for quota is gone: wait for the named reset or ask a person.
+        QuotaExhausted = "quota_exhausted",
+        /// Out of money: no wait helps, a person does.
+        Billing = "billing",
+        /// The provider has no capacity; not a quota event.
+        Overloaded = "overloaded",
+        /// The credential is wrong, expired or blocked.
+        Credential = "credential",
+        /// The call can never fit the limit, however long it waits.
+        TooLarge = "too_large",
+        /// The same idempotency key is being processed.
+        KeyInProgress = "key_in_progress",
+        /// The same idempotency key came with another payload.
+        KeyMismatch = "key_mismatch",
+        /// Any other error of the caller (4xx).
+        CallerError = "caller_error",
+        /// Any other error of the provider (5xx, and 408).
+        ProviderError = "provider_error",
+    }
 }
 
-/// Which limit a reading or refusal concerns, as far as the provider says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
-    /// The whole account. Also what silence means.
-    Account,
-    /// The model named by the request.
-    Model,
-    /// The endpoint that was called.
-    Endpoint,
-    /// The credential.
-    Credential,
+impl Meaning {
+    /// Whether the provider refused for the sake of a limit that time restores.
+    pub const fn is_limit(self) -> bool {
+        matches!(
+            self,
+            Meaning::RateLimited | Meaning::TooManyConcurrent | Meaning::QuotaExhausted
+        )
+    }
+}
+
+words! {
+    /// Which limit a reading or refusal concerns, as far as the provider says.
+    Reach {
+        /// The whole account. Also what silence means.
+        Account = "account",
+        /// The model named by the request.
+        Model = "model",
+        /// The endpoint that was called.
+        Endpoint = "endpoint",
+        /// The credential.
+        Credential = "credential",
+    }
 }
 
 /// One limit as a response describes it. Unknown is `None`.
@@ -110,9 +179,74 @@ impl Facts {
             malformed: Vec::new(),
         }
     }
+
+    /// The limit that is used up and takes longest to come back: of several
+    /// limits in one answer, this one decides (a token refusal also carries the
+    /// reset of the requests, which is not the one to wait for).
+    pub fn exhausted(&self) -> Option<&Reading> {
+        let used_up = self
+            .readings
+            .iter()
+            .filter(|reading| reading.remaining == Some(0));
+        used_up.max_by_key(|reading| reading.reset_after)
+    }
+
+    /// The status that `retry_statuses` of the policy speak of: a preset may
+    /// find a limit behind a 403 or a 200 and an overload behind a 529, and an
+    /// operator should not have to list them all.
+    pub const fn policy_status(&self) -> u16 {
+        match self.meaning {
+            Meaning::RateLimited | Meaning::TooManyConcurrent | Meaning::QuotaExhausted => 429,
+            Meaning::Overloaded => 503,
+            Meaning::ProviderError if self.status < 400 => 500,
+            _ => self.status,
+        }
+    }
 }
 
 /// The moment against which dates in an answer are read: the answer's own
 /// `Date` where it has one, else the wall clock at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnsweredAt(pub WallTime);
+
+impl AnsweredAt {
+    /// The `Date` of the answer if it has a readable one, else when it arrived.
+    pub fn of(headers: &[(&str, &[u8])], arrived: WallTime) -> AnsweredAt {
+        let date = values(headers, "date").find_map(|value| dates::http_date(text(value)?));
+        AnsweredAt(date.unwrap_or(arrived))
+    }
+}
+
+/// Longest field value that is looked at, in bytes; a longer one is malformed.
+pub const VALUE_BYTES_MAX: usize = 4096;
+
+/// Most field names that [`Facts::malformed`] holds.
+pub const MALFORMED_MAX: usize = 16;
+
+/// A field value as text without the blanks around it.
+fn text(value: &[u8]) -> Option<&str> {
+    if value.len() > VALUE_BYTES_MAX {
+        return None;
+    }
+    Some(str::from_utf8(value).ok()?.trim_matches([' ', '\t']))
+}
+
+/// The values of a field, in order.
+fn values<'h>(headers: &'h [(&'h str, &'h [u8])], name: &'h str) -> impl Iterator<Item = &'h [u8]> {
+    headers
+        .iter()
+        .filter(move |(n, _)| n.eq_ignore_ascii_case(name))
+        .map(|(_, value)| *value)
+}
+
+/// Names of fields that did not match their grammar, each once.
+#[derive(Debug, Default)]
+struct Malformed(Vec<String>);
+
+impl Malformed {
+    fn note(&mut self, name: &str) {
+        if self.0.len() < MALFORMED_MAX && !self.0.iter().any(|known| known == name) {
+            self.0.push(name.to_owned());
+        }
+    }
+}

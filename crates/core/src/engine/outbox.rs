@@ -1,0 +1,147 @@
+//! What is decided, what is committed, and what may leave.
+//!
+//! Every record leaves at once, in the order of decisions. An output that
+//! relies on a record waits here until the journal has it:
+//!
+//! ```text
+//! record 7: action_requested          → leaves now
+//! record 8: action_sent               → leaves now
+//! grant, relies on 8                  → held
+//! handle_committed(7)                 → nothing relied on it
+//! handle_committed(8)                 → the grant leaves
+//! ```
+//!
+//! If a commit fails, what relied on it never leaves. The engine then counts
+//! as crashed ([`Outbox::poison`]): later records could only tell a story that
+//! the journal does not know, so none leaves any more, and the owner rebuilds
+//! the engine from the tables.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::output::Output;
+use crate::event::{Durability, Event, Record};
+use crate::id::RecordSeq;
+use crate::time::Moment;
+
+/// The gate between decisions and the world.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    last: RecordSeq,
+    ready: VecDeque<Output>,
+    held: BTreeMap<RecordSeq, Vec<Output>>,
+    poisoned: bool,
+}
+
+impl Outbox {
+    pub(super) fn new() -> Outbox {
+        Outbox {
+            last: RecordSeq(0),
+            ready: VecDeque::new(),
+            held: BTreeMap::new(),
+            poisoned: false,
+        }
+    }
+
+    /// Appends a record and returns its number.
+    pub(super) fn record(&mut self, at: Moment, durability: Durability, event: Event) -> RecordSeq {
+        let seq = RecordSeq(self.last.0 + 1);
+        self.last = seq;
+        if !self.poisoned {
+            self.ready.push_back(Output::Record(Record {
+                seq,
+                at,
+                durability,
+                event,
+            }));
+        }
+        seq
+    }
+
+    /// Lets an output leave once the record is committed.
+    pub(super) fn after(&mut self, seq: RecordSeq, output: Output) {
+        debug_assert!(
+            RecordSeq(0) < seq && seq <= self.last,
+            "a record that was never made"
+        );
+        if !self.poisoned {
+            self.held.entry(seq).or_default().push(output);
+        }
+    }
+
+    /// Lets an output leave that relies on nothing.
+    pub(super) fn free(&mut self, output: Output) {
+        self.ready.push_back(output);
+    }
+
+    /// The journal has the record.
+    pub(super) fn committed(&mut self, seq: RecordSeq) {
+        if let Some(outputs) = self.held.remove(&seq) {
+            self.ready.extend(outputs);
+        }
+    }
+
+    /// The journal lost a record: nothing that is held leaves, no record follows.
+    pub(super) fn poison(&mut self) {
+        self.poisoned = true;
+        self.held.clear();
+        self.ready
+            .retain(|output| !matches!(output, Output::Record(_)));
+    }
+
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Output> {
+        self.ready.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{Agent, Scope};
+
+    fn event() -> Event {
+        Event::TurnedAway {
+            agent: Agent::new("a").unwrap(),
+            code: "queue_full".to_owned(),
+            scope: Scope::new("account:x").unwrap(),
+            retry_at: None,
+        }
+    }
+
+    fn drain(outbox: &mut Outbox) -> Vec<&'static str> {
+        std::iter::from_fn(|| outbox.poll())
+            .map(|output| match output {
+                Output::Record(_) => "record",
+                Output::Faulted => "effect",
+                _ => "other",
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_effect_waits_for_its_own_record_only() {
+        let mut outbox = Outbox::new();
+        let first = outbox.record(Moment::START, Durability::Power, event());
+        let second = outbox.record(Moment::START, Durability::Process, event());
+        outbox.after(second, Output::Faulted);
+        assert_eq!(drain(&mut outbox), ["record", "record"]);
+        outbox.committed(first);
+        assert_eq!(drain(&mut outbox), Vec::<&str>::new());
+        outbox.committed(second);
+        assert_eq!(drain(&mut outbox), ["effect"]);
+    }
+
+    #[test]
+    fn a_lost_commit_lets_nothing_out() {
+        let mut outbox = Outbox::new();
+        let seq = outbox.record(Moment::START, Durability::Power, event());
+        outbox.after(seq, Output::Faulted);
+        outbox.poison();
+        outbox.committed(seq);
+        outbox.record(Moment::START, Durability::Power, event());
+        assert_eq!(drain(&mut outbox), Vec::<&str>::new());
+    }
+}

@@ -1,0 +1,192 @@
+//! Keys that are accepted and don't act yet.
+//!
+//! Each is checked like any other key and then named, at start and by `policy
+//! check`: an operator must never believe in a limit that nobody keeps. A feature
+//! that lands removes its row here, and a test fails as long as a row names a key
+//! that doesn't exist.
+
+use super::mistake::Collector;
+use super::place::Place;
+
+/// One key, the values for which it doesn't act, and what happens instead.
+pub struct NotActing {
+    /// Path of the key; `*` is any name, `[]` any item.
+    pub key: &'static str,
+    /// Which values don't act.
+    pub values: Values,
+    /// What happens instead. Lower case, no full stop.
+    pub instead: &'static str,
+}
+
+/// Values of a key.
+pub enum Values {
+    /// Whatever is written.
+    All,
+    /// Only these words.
+    Words(&'static [&'static str]),
+    /// Only these words, and only where a key beside it is absent or has this word.
+    WordsBeside(&'static [&'static str], &'static str, &'static str),
+    /// All but these words, which say that the feature is off.
+    AllBut(&'static [&'static str]),
+    /// Lists with more than this many items.
+    LongerThan(usize),
+}
+
+/// The table.
+pub const NOT_ACTING_YET: &[NotActing] = &[
+    NotActing {
+        key: "sse_keepalive",
+        values: Values::AllBut(&["0s"]),
+        instead: "no comment lines are sent while a stream's first event is awaited",
+    },
+    NotActing {
+        key: "predict",
+        values: Values::All,
+        instead: "lower priorities are spaced evenly, without a forecast",
+    },
+    NotActing {
+        key: "retention",
+        values: Values::All,
+        instead: "records are kept for ever",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.credentials",
+        values: Values::LongerThan(1),
+        instead: "only the first credential is used",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].dimension",
+        values: Values::Words(&["tokens", "input_tokens", "output_tokens", "points", "spend"]),
+        instead: "this quota is not kept: only requests and concurrent calls are counted",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].kind",
+        values: Values::WordsBeside(&["fixed"], "dimension", "requests"),
+        instead: "acts as `sliding`: safe, but may use less than the whole quota",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].kind",
+        values: Values::WordsBeside(&["token_bucket"], "dimension", "requests"),
+        instead: "acts as `sliding`, or as the universal pacer where `burst` is below the limit: safe, but may use less than the whole quota",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].kind",
+        values: Values::WordsBeside(&["sliding_counter"], "dimension", "requests"),
+        instead: "acts as the universal pacer: safe, but may use less than the whole quota",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].scope",
+        values: Values::WordsBeside(
+            &["model", "endpoint", "credential"],
+            "dimension",
+            "requests",
+        ),
+        instead: "this quota is not kept: only those of the account, of one model (`model:NAME`) or of one endpoint (`endpoint:METHOD /PATH`) are",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].scope",
+        values: Values::WordsBeside(
+            &["model", "endpoint", "credential"],
+            "dimension",
+            "concurrent",
+        ),
+        instead: "this quota is not kept: only those of the account, of one model (`model:NAME`) or of one endpoint (`endpoint:METHOD /PATH`) are",
+    },
+    NotActing {
+        key: "providers.*.endpoints.[].coalesce",
+        values: Values::AllBut(&["0s"]),
+        instead: "equal reads are separate calls",
+    },
+    NotActing {
+        key: "providers.*.endpoints.[].hold_after_uncertain",
+        values: Values::AllBut(&["0s"]),
+        instead: "a look-alike of an uncertain write is not held",
+    },
+    NotActing {
+        key: "providers.*.endpoints.[].cost.tokens",
+        values: Values::All,
+        instead: "only requests are counted",
+    },
+    NotActing {
+        key: "providers.*.endpoints.[].cost.points",
+        values: Values::All,
+        instead: "only requests are counted",
+    },
+    NotActing {
+        key: "providers.*.endpoints.[].cost.spend",
+        values: Values::All,
+        instead: "only requests are counted",
+    },
+    NotActing {
+        key: "agents.*.approve",
+        values: Values::All,
+        instead: "these calls are not held for approval; keep such credentials out of reach until they are",
+    },
+];
+
+/// Adds a notice for every key of the file that doesn't act yet.
+pub(crate) fn not_acting(root: Place<'_>, out: &mut Collector) {
+    for row in NOT_ACTING_YET {
+        let path: Vec<&str> = row.key.split('.').collect();
+        visit(root, root, &path, row, &mut String::new(), out);
+    }
+}
+
+fn visit(
+    place: Place<'_>,
+    parent: Place<'_>,
+    path: &[&str],
+    row: &NotActing,
+    name: &mut String,
+    out: &mut Collector,
+) {
+    let Some((step, rest)) = path.split_first() else {
+        if row.values.cover(place, parent) {
+            let shown = super::units::shown(name);
+            out.add(
+                place.mark(),
+                format!("`{shown}` does not act yet: {}", row.instead),
+            );
+        }
+        return;
+    };
+    let mut into = |child: Place<'_>, part: &str| {
+        let before = name.len();
+        if !(before == 0 || part.starts_with('[')) {
+            name.push('.');
+        }
+        name.push_str(part);
+        visit(child, place, rest, row, name, out);
+        name.truncate(before);
+    };
+    match *step {
+        "*" => {
+            for key in place.keys() {
+                into(place.key(key), key);
+            }
+        }
+        "[]" => {
+            for index in 0..place.items() {
+                into(place.item(index), &format!("[{index}]"));
+            }
+        }
+        key if place.has(key) => into(place.key(key), key),
+        _ => {}
+    }
+}
+
+impl Values {
+    fn cover(&self, place: Place<'_>, parent: Place<'_>) -> bool {
+        let is_one_of = |words: &[&str]| place.text().is_some_and(|text| words.contains(&text));
+        match self {
+            Values::All => true,
+            Values::Words(words) => is_one_of(words),
+            Values::WordsBeside(words, key, word) => {
+                let beside = parent.key(key).text();
+                is_one_of(words) && (!parent.has(key) || beside == Some(word))
+            }
+            Values::AllBut(words) => !is_one_of(words),
+            Values::LongerThan(most) => place.items() > *most,
+        }
+    }
+}

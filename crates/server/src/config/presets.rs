@@ -1,0 +1,120 @@
+//! Built-in knowledge of common providers.
+//!
+//! A preset is a file of `providers/`, compiled in, with the same keys as a
+//! provider in a configuration; it is read and checked by the same code. What a
+//! user writes stands over it, key by key.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use super::decode::decode;
+use super::mistake::Collector;
+use super::options::ProviderOptions;
+use super::tree;
+
+/// The files, by the name of their provider.
+const FILES: [(&str, &str); 3] = [
+    (
+        "anthropic",
+        include_str!("../../../../providers/anthropic.yaml"),
+    ),
+    (
+        "generic",
+        include_str!("../../../../providers/generic.yaml"),
+    ),
+    ("openai", include_str!("../../../../providers/openai.yaml")),
+];
+
+/// All presets.
+#[derive(Clone, Debug)]
+pub struct Presets {
+    known: BTreeMap<&'static str, ProviderOptions>,
+}
+
+impl Presets {
+    /// The preset of a provider that has none of its own.
+    pub const GENERIC: &'static str = "generic";
+
+    /// The built-in presets; read once.
+    pub fn built_in() -> &'static Presets {
+        static BUILT_IN: OnceLock<Presets> = OnceLock::new();
+        BUILT_IN.get_or_init(|| {
+            let known = FILES.iter().map(|(name, text)| (*name, read(name, text)));
+            Presets {
+                known: known.collect(),
+            }
+        })
+    }
+
+    /// A preset by its name.
+    pub fn get(&self, name: &str) -> Option<&ProviderOptions> {
+        self.known.get(name)
+    }
+
+    /// All names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.known.keys().copied()
+    }
+
+    /// The names of those that know where their provider is.
+    pub fn callable(&self) -> impl Iterator<Item = &'static str> {
+        let callable = self
+            .known
+            .iter()
+            .filter(|(_, preset)| preset.base_url.is_some());
+        callable.map(|(name, _)| *name)
+    }
+
+    /// The names, for a sentence.
+    pub(crate) fn list(&self) -> String {
+        self.names()
+            .map(|name| format!("`{name}`"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+/// Reads a preset. The files are part of the program, and a test reads all of
+/// them without a mistake, so what is wrong with one can't happen at run time.
+fn read(name: &str, text: &str) -> ProviderOptions {
+    let mut mistakes = Collector::new(name);
+    match tree::parse(text) {
+        Ok(node) => decode(&node, &mut mistakes),
+        Err(_) => ProviderOptions::default(),
+    }
+}
+
+impl ProviderOptions {
+    /// These options, and the preset's where these say nothing. Lists are not mixed
+    /// here: of endpoints, fields and errors both count, accounts are the user's.
+    pub(crate) fn over(&self, preset: &ProviderOptions) -> ProviderOptions {
+        let own = self.clone();
+        let known = preset.clone();
+        // A header of one's own doesn't take the preset's scheme along.
+        let credential_scheme = match own.credential_header {
+            Some(_) => own.credential_scheme,
+            None => own.credential_scheme.or(known.credential_scheme),
+        };
+        ProviderOptions {
+            preset: own.preset,
+            base_url: own.base_url.or(known.base_url),
+            allow_plain_http: own.allow_plain_http.or(known.allow_plain_http),
+            connect_timeout: own.connect_timeout.or(known.connect_timeout),
+            response_timeout: own.response_timeout.or(known.response_timeout),
+            idle_timeout: own.idle_timeout.or(known.idle_timeout),
+            path_prefix: own.path_prefix.or(known.path_prefix),
+            credential_header: own.credential_header.or(known.credential_header),
+            credential_scheme,
+            identity_headers: own.identity_headers.or(known.identity_headers),
+            refusals_unprocessed: own.refusals_unprocessed.or(known.refusals_unprocessed),
+            sdk: own.sdk.or(known.sdk),
+            accounts: own.accounts,
+            endpoints: own.endpoints,
+            message_clock: own.message_clock.or(known.message_clock),
+            fields: own.fields,
+            errors: own.errors,
+            sources: None,
+            facts: None,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! One account's engine and the task that wakes it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rategov_core::engine::Engine;
+use rategov_core::id::Account;
+use rategov_core::time::Moment;
+use tokio::sync::Notify;
+
+/// One account.
+pub struct Cell {
+    /// Its name.
+    pub account: Account,
+    /// Which life of the engine this is; a rebuilt engine has the next number.
+    pub generation: u32,
+    pub(super) engine: Mutex<Engine>,
+    wake_at: AtomicU64,
+    changed: Notify,
+    closed: tokio_util::sync::CancellationToken,
+}
+
+impl Cell {
+    pub(super) fn new(generation: u32, engine: Engine) -> Cell {
+        Cell {
+            account: engine.account().clone(),
+            generation,
+            engine: Mutex::new(engine),
+            wake_at: AtomicU64::new(Moment::NEVER.as_micros()),
+            changed: Notify::new(),
+            closed: tokio_util::sync::CancellationToken::new(),
+        }
+    }
+
+    /// Arms the cell's timer.
+    pub(super) fn wake_at(&self, at: Moment) {
+        if self.wake_at.swap(at.as_micros(), Ordering::AcqRel) != at.as_micros() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Ends the cell's task; the engine is replaced by another.
+    pub(super) fn close(&self) {
+        self.closed.cancel();
+    }
+
+    /// Waits until the engine's time has come; `false` when the cell is closed.
+    pub(super) async fn due(&self, clock: &super::Clock) -> bool {
+        loop {
+            let at = Moment::from_micros(self.wake_at.load(Ordering::Acquire));
+            tokio::select! {
+                () = self.closed.cancelled() => return false,
+                () = self.changed.notified() => {}
+                () = clock.sleep_until(at), if at < Moment::NEVER => return true,
+            }
+        }
+    }
+}

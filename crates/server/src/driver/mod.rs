@@ -1,0 +1,521 @@
+//! The only owner of engines.
+//!
+//! Every account has a [`Cell`]: its engine behind a short mutex, and a task
+//! that wakes it when its time has come. Whoever has something to tell an
+//! engine locks it, tells it, and carries out what it answers before the lock
+//! is released ([`Driver::pump`]): records enter the journal's queue under that
+//! lock, so the journal's order is the order of decisions. No lock spans an
+//! await, and where two are needed the task book's comes first.
+//!
+//! The journal answers on its writer's thread through [`Driver::acknowledge`].
+//! A lost commit is treated as a crash of that one engine: nothing that relied
+//! on it leaves, and [`Driver::rebuild`] takes the account up again from the
+//! tables, by the same path as a restart.
+
+mod attach;
+mod cell;
+pub mod clock;
+mod registry;
+mod rebuild;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use rategov_core::action::breaker::Path;
+use rategov_core::engine::{
+    BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Report, Submit,
+    TaskAllowance,
+};
+use rategov_core::event::{CancelledBy, Record};
+use rategov_core::id::{Account, ActionId, AttemptNo, EscalationId, Operator, Scope, Task};
+use rategov_core::ledger::Change;
+use rategov_core::tasks::{TaskBook, TaskKey, TaskOutput, TaskRefusal};
+use rategov_core::time::{Draw, Moment, Span};
+use rategov_store::{Ack, Attachment, Entry, Journal, Source, Store};
+
+pub use attach::Attachments;
+pub use cell::Cell;
+pub use clock::Clock;
+pub use rebuild::account_scope;
+pub use registry::{Mail, Mailbox, hold_open};
+
+/// When fewer places than this are free in the journal's queue, new calls are
+/// turned away, so that what is under way always finds room.
+const JOURNAL_RESERVE: usize = 2_048;
+
+/// Who builds what the core can't: how an action is treated, and its runner.
+pub trait Resume: Send + Sync {
+    /// The setup of an action that a restart found, if its route still exists.
+    fn setup(&self, row: &rategov_core::record::ActionRow) -> Option<rategov_core::engine::Setup>;
+    /// Starts the runner of an action that a restart found.
+    fn start(&self, row: &rategov_core::record::ActionRow, mailbox: Mailbox);
+    /// The policy of an account.
+    fn policy(&self, account: &Account) -> rategov_core::policy::AccountPolicy;
+    /// What one task may cost.
+    fn task_limits(&self) -> rategov_core::policy::TaskLimits;
+}
+
+/// A change that everybody may hear of.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// Whose.
+    pub account: Account,
+    /// What changed.
+    pub change: Change,
+}
+
+/// Owns every engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Driver(Arc<Inner>);
+
+struct Inner {
+    clock: Clock,
+    store: Store,
+    journal: Journal,
+    tasks: Mutex<TaskBook>,
+    tasks_generation: AtomicU32,
+    cells: RwLock<BTreeMap<Account, Arc<Cell>>>,
+    registry: registry::Registry,
+    attachments: Attachments,
+    notices: tokio::sync::broadcast::Sender<Notice>,
+    resume: std::sync::OnceLock<Arc<dyn Resume>>,
+    runtime: tokio::runtime::Handle,
+}
+
+/// Locks a mutex. A panic while it was held is a bug, but must not stop the
+/// others: the value is a state machine that changes in one call.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Driver {
+    /// A driver without accounts yet; [`Driver::take_up`] adds what the tables have.
+    pub fn new(clock: Clock, store: Store, tasks: TaskBook) -> Driver {
+        let journal = store.journal();
+        Driver(Arc::new(Inner {
+            clock,
+            journal,
+            store,
+            tasks: Mutex::new(tasks),
+            tasks_generation: AtomicU32::new(1),
+            cells: RwLock::new(BTreeMap::new()),
+            registry: registry::Registry::default(),
+            attachments: Attachments::default(),
+            notices: tokio::sync::broadcast::channel(1_024).0,
+            resume: std::sync::OnceLock::new(),
+            runtime: tokio::runtime::Handle::current(),
+        }))
+    }
+
+    /// Connects the journal's answers. They come on its writer's thread.
+    pub fn listen_to_journal(&self) {
+        let weak: Weak<Inner> = Arc::downgrade(&self.0);
+        self.0.store.on_ack(Box::new(move |ack: Ack| {
+            if let Some(inner) = weak.upgrade() {
+                Driver(inner).acknowledge(&ack);
+            }
+        }));
+    }
+
+    /// The clocks.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// The store, for reading.
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    /// Changes of scopes as they happen. A slow reader misses the oldest.
+    pub fn notices(&self) -> tokio::sync::broadcast::Receiver<Notice> {
+        self.0.notices.subscribe()
+    }
+
+    /// A place where the outputs of an action arrive.
+    ///
+    /// # Errors
+    /// If a runner of this action exists.
+    pub fn register(&self, action: ActionId) -> Option<Mailbox> {
+        self.0.registry.open(action)
+    }
+
+    /// Asks to join the runner of an action; `None` if it has none.
+    pub fn write_to(&self, action: ActionId, mail: Mail) -> Result<(), Mail> {
+        self.0.registry.send(action, mail)
+    }
+
+    // ---- calls ---------------------------------------------------------------
+
+    /// Whether a call of a task may be admitted.
+    ///
+    /// # Errors
+    /// [`TaskRefusal`].
+    pub fn admit_task(
+        &self,
+        key: &TaskKey,
+        goal: Option<String>,
+        path: &Path,
+    ) -> Result<TaskAllowance, TaskRefusal> {
+        let now = self.0.clock.now();
+        let mut tasks = lock(&self.0.tasks);
+        let allowance = tasks.admit(now, key, goal, path);
+        self.pump_tasks(&mut tasks);
+        allowance
+    }
+
+    /// The deadline of a task.
+    pub fn task_deadline(&self, key: &TaskKey) -> Option<Moment> {
+        lock(&self.0.tasks).deadline(key)
+    }
+
+    /// Whether a granted send of a task may still leave.
+    pub fn may_send(&self, key: &TaskKey) -> bool {
+        lock(&self.0.tasks).may_send(key)
+    }
+
+    /// Whether the journal has room for a new call.
+    pub fn has_room(&self) -> bool {
+        JOURNAL_RESERVE <= self.0.journal.free()
+    }
+
+    /// Places left in the journal's queue.
+    pub fn journal_free(&self) -> usize {
+        self.0.journal.free()
+    }
+
+    /// Hands a call to its account's engine. `payload` is kept with the record
+    /// of a write that may be re-sent.
+    pub fn submit(&self, cell: &Arc<Cell>, submit: Submit, payload: Option<Attachment>) {
+        if let Some(payload) = payload {
+            self.0.attachments.put(submit.requested.action, payload);
+        }
+        let action = submit.requested.action;
+        let now = self.0.clock.now();
+        self.with(cell, |engine| engine.handle_submit(now, chance(), submit));
+        self.0.attachments.forget(action);
+    }
+
+    /// The first byte of an open send may leave now.
+    pub fn sent(&self, cell: &Arc<Cell>, action: ActionId) {
+        let now = self.0.clock.now();
+        self.with(cell, |engine| engine.handle_sent(now, action));
+    }
+
+    /// An attempt ended, or its answer's head came. `result` is kept with the
+    /// record that settles a write.
+    pub fn report(
+        &self,
+        cell: &Arc<Cell>,
+        key: &TaskKey,
+        mut report: Report,
+        result: Option<Attachment>,
+    ) {
+        let now = self.0.clock.now();
+        let action = report.action;
+        if let Some(result) = result {
+            self.0.attachments.put(action, result);
+        }
+        let mut tasks = lock(&self.0.tasks);
+        report.task = tasks.allowance(key);
+        let charges = {
+            let mut engine = lock(&cell.engine);
+            engine.handle_report(now, chance(), report);
+            self.pump(cell, &mut engine)
+        };
+        self.charge(&mut tasks, key, now, charges);
+        drop(tasks);
+        self.0.attachments.forget(action);
+    }
+
+    /// The body of an answer that streamed on has ended.
+    pub fn body_ended(&self, cell: &Arc<Cell>, action: ActionId, attempt: AttemptNo, end: BodyEnd) {
+        let now = self.0.clock.now();
+        self.with(cell, |engine| engine.handle_body_end(now, chance(), action, attempt, end));
+    }
+
+    /// A look-up ended.
+    pub fn looked_up(&self, cell: &Arc<Cell>, report: LookupReport) {
+        let now = self.0.clock.now();
+        self.with(cell, |engine| engine.handle_lookup_report(now, chance(), report));
+    }
+
+    /// The caller's connection dropped.
+    pub fn caller_gone(&self, cell: &Arc<Cell>, action: ActionId) {
+        let now = self.0.clock.now();
+        self.with(cell, |engine| engine.handle_caller_gone(now, action));
+    }
+
+    /// An action is told to stop.
+    pub fn cancel(&self, cell: &Arc<Cell>, action: ActionId, by: CancelledBy) {
+        let now = self.0.clock.now();
+        self.with(cell, |engine| engine.handle_cancel(now, action, by));
+    }
+
+    /// A task ends; nothing of it ever sends again.
+    ///
+    /// # Errors
+    /// [`TaskRefusal::TooMany`].
+    pub fn cancel_task(&self, key: &TaskKey, by: CancelledBy) -> Result<(), TaskRefusal> {
+        let now = self.0.clock.now();
+        let mut tasks = lock(&self.0.tasks);
+        let cancelled = tasks.cancel(now, key, by);
+        self.pump_tasks(&mut tasks);
+        cancelled
+    }
+
+    /// A path of a task failed in a way that no repeat can mend, or succeeded.
+    pub fn note_path(
+        &self,
+        key: &TaskKey,
+        path: &Path,
+        failure: Option<&rategov_core::action::failure::Failure>,
+    ) {
+        let now = self.0.clock.now();
+        let mut tasks = lock(&self.0.tasks);
+        match failure {
+            Some(failure) => {
+                let _ = tasks.failed(now, key, path, failure);
+            }
+            None => tasks.succeeded(key, path),
+        }
+        self.pump_tasks(&mut tasks);
+    }
+
+    // ---- operators -----------------------------------------------------------
+
+    /// A person answers a question.
+    ///
+    /// # Errors
+    /// [`DecisionError`].
+    pub fn decide(
+        &self,
+        escalation: EscalationId,
+        decision: Decision,
+    ) -> Result<Account, DecisionError> {
+        let now = self.0.clock.now();
+        for cell in self.cells() {
+            let asked = lock(&cell.engine).escalations().any(|row| row.escalation == escalation);
+            if asked {
+                let mut engine = lock(&cell.engine);
+                let decided = engine.handle_decision(now, chance(), escalation, decision);
+                let charges = self.pump(&cell, &mut engine);
+                drop(engine);
+                self.charge_later(charges);
+                return decided.map(|()| cell.account.clone());
+            }
+        }
+        Err(DecisionError::NotOpen)
+    }
+
+    /// An operator reopens a scope; says whether there is such a scope.
+    pub fn resume_scope(&self, scope: &Scope, by: &Operator) -> bool {
+        let now = self.0.clock.now();
+        let mut found = false;
+        for cell in self.cells() {
+            self.with(&cell, |engine| {
+                if engine.scope_state(now, scope).is_some() {
+                    found = true;
+                    engine.handle_resume(now, chance(), scope, by.clone());
+                }
+            });
+        }
+        if found {
+            lock(&self.0.tasks).reset_breakers();
+        }
+        found
+    }
+
+    /// Another policy is in force: every engine and the task book take it up.
+    pub fn policy_changed(&self) {
+        let Some(resume) = self.0.resume.get() else { return };
+        let now = self.0.clock.now();
+        for cell in self.cells() {
+            let policy = resume.policy(&cell.account);
+            self.with(&cell, |engine| engine.handle_policy(now, policy));
+        }
+        lock(&self.0.tasks).set_limits(resume.task_limits());
+    }
+
+    /// Looks at an engine.
+    pub fn look<T>(&self, cell: &Cell, look: impl FnOnce(&Engine, Moment) -> T) -> T {
+        look(&lock(&cell.engine), self.0.clock.now())
+    }
+
+    /// Looks at the task book.
+    pub fn look_at_tasks<T>(&self, look: impl FnOnce(&TaskBook) -> T) -> T {
+        look(&lock(&self.0.tasks))
+    }
+
+    // ---- how it works --------------------------------------------------------
+
+    fn with(&self, cell: &Arc<Cell>, tell: impl FnOnce(&mut Engine)) {
+        let charges = {
+            let mut engine = lock(&cell.engine);
+            tell(&mut engine);
+            self.pump(cell, &mut engine)
+        };
+        self.charge_later(charges);
+    }
+
+    /// Carries out what an engine says, under its lock. What concerns the task
+    /// book is handed back: its lock comes first and is not taken here.
+    fn pump(&self, cell: &Arc<Cell>, engine: &mut Engine) -> Vec<Charge> {
+        let mut charges = Vec::new();
+        while let Some(output) = engine.poll_output() {
+            match output {
+                Output::Record(record) => self.append(cell, engine, record),
+                Output::ChargeTask { task, retries, waited } => {
+                    charges.push(Charge { task, retries, waited });
+                }
+                Output::Changed(change) => {
+                    let notice = Notice { account: cell.account.clone(), change };
+                    // Nobody listening is no error.
+                    let _ = self.0.notices.send(notice);
+                }
+                Output::Asked { escalation } => {
+                    tracing::warn!(%escalation, account = %cell.account, "a decision is needed");
+                }
+                Output::Faulted => self.rebuild(cell),
+                output => self.0.registry.deliver(output),
+            }
+        }
+        cell.wake_at(engine.poll_timeout());
+        charges
+    }
+
+    fn append(&self, cell: &Cell, engine: &mut Engine, record: Record) {
+        let seq = record.seq;
+        let attachments = self.0.attachments.for_record(&record.event);
+        let entry = Entry {
+            source: Source::Account(cell.account.clone()),
+            generation: cell.generation,
+            wall: self.0.clock.wall_of(record.at),
+            record,
+            attachments,
+        };
+        if self.0.journal.enqueue(entry).is_err() {
+            engine.handle_commit_failed(seq);
+        }
+    }
+
+    fn pump_tasks(&self, tasks: &mut TaskBook) {
+        while let Some(output) = tasks.poll_output() {
+            match output {
+                TaskOutput::Record(record) => {
+                    let entry = Entry {
+                        source: Source::Tasks,
+                        generation: self.0.tasks_generation.load(Ordering::Acquire),
+                        wall: self.0.clock.wall_of(record.at),
+                        record,
+                        attachments: Vec::new(),
+                    };
+                    if self.0.journal.enqueue(entry).is_err() {
+                        tasks.handle_commit_failed();
+                    }
+                }
+                TaskOutput::Cancelled { key, by } => self.spread_cancellation(key, by),
+                TaskOutput::Faulted => self.rebuild_tasks(),
+            }
+        }
+    }
+
+    /// Tells every engine that a task ended. Not under the task book's lock of
+    /// the caller's caller: each engine is told from a task of its own.
+    fn spread_cancellation(&self, key: TaskKey, by: CancelledBy) {
+        for cell in self.cells() {
+            let (driver, key, by) = (self.clone(), key.clone(), by.clone());
+            self.0.runtime.spawn(async move {
+                let now = driver.0.clock.now();
+                driver.with(&cell, |engine| {
+                    engine.handle_task_cancelled(now, &key.0, &key.1, &by);
+                });
+            });
+        }
+    }
+
+    fn charge(&self, tasks: &mut TaskBook, key: &TaskKey, now: Moment, charges: Vec<Charge>) {
+        for charge in charges {
+            let key = (key.0.clone(), charge.task);
+            tasks.charge(now, &key, charge.retries, charge.waited);
+        }
+        self.pump_tasks(tasks);
+    }
+
+    /// Books what came up where no task was at hand (a person's retry). The
+    /// agent is not known here, so each agent's task of that name is looked for.
+    fn charge_later(&self, charges: Vec<Charge>) {
+        if charges.is_empty() {
+            return;
+        }
+        let now = self.0.clock.now();
+        let mut tasks = lock(&self.0.tasks);
+        for charge in charges {
+            let keys: Vec<TaskKey> = tasks
+                .rows()
+                .filter(|row| row.task == charge.task)
+                .map(|row| (row.agent.clone(), row.task.clone()))
+                .collect();
+            for key in keys {
+                tasks.charge(now, &key, charge.retries, charge.waited);
+            }
+        }
+        self.pump_tasks(&mut tasks);
+    }
+
+    /// The journal's word on one record.
+    fn acknowledge(&self, ack: &Ack) {
+        match &ack.source {
+            Source::Account(account) => {
+                let Some(cell) = self.cell_of(account) else { return };
+                if cell.generation != ack.generation {
+                    return;
+                }
+                self.with(&cell, |engine| match &ack.result {
+                    Ok(()) => engine.handle_committed(ack.seq),
+                    Err(cause) => {
+                        tracing::error!(%account, %cause, "a commit was lost");
+                        engine.handle_commit_failed(ack.seq);
+                    }
+                });
+            }
+            Source::Governor => {
+                if let Err(cause) = &ack.result {
+                    tracing::error!(%cause, "a start or change of policy is not in the journal");
+                }
+            }
+            Source::Tasks => {
+                if self.0.tasks_generation.load(Ordering::Acquire) != ack.generation {
+                    return;
+                }
+                let mut tasks = lock(&self.0.tasks);
+                match &ack.result {
+                    Ok(()) => tasks.handle_committed(ack.seq),
+                    Err(_) => tasks.handle_commit_failed(),
+                }
+                self.pump_tasks(&mut tasks);
+            }
+        }
+    }
+}
+
+/// Something to book on a task.
+struct Charge {
+    task: Task,
+    retries: u32,
+    waited: Span,
+}
+
+/// What chance gives to one call of an engine.
+pub fn chance() -> Chance {
+    let id = uuid::Uuid::now_v7();
+    let random = uuid::Uuid::new_v4();
+    let (high, _) = random.as_u64_pair();
+    Chance { draw: Draw::from_u32((high >> 32) as u32), id: id.as_u128() }
+}
+
+/// A fresh id for an action.
+pub fn new_action_id() -> ActionId {
+    ActionId(uuid::Uuid::now_v7().as_u128())
+}

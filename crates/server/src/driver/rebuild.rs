@@ -1,0 +1,167 @@
+//! Taking accounts up: at the first call, at a restart, and after a lost commit.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use rategov_core::engine::Engine;
+use rategov_core::id::{Account, ActionId, Scope};
+use rategov_core::record::Tables;
+use rategov_core::tasks::TaskBook;
+use rategov_core::time::Moment;
+use rategov_store::Source;
+
+use super::{Cell, Driver, Resume, chance, lock};
+
+/// How long a rebuilding waits between two tries.
+const REBUILD_PAUSE: Duration = Duration::from_secs(1);
+
+impl Driver {
+    /// Connects who builds setups and runners. Once, before the first call.
+    pub fn connect(&self, resume: Arc<dyn Resume>) {
+        let first = self.0.resume.set(resume).is_ok();
+        debug_assert!(first, "connected twice");
+    }
+
+    /// Takes up every account that the tables have something of.
+    pub fn take_up(&self, accounts: BTreeMap<Account, Tables>) {
+        for (account, tables) in accounts {
+            self.install(&account, 1, tables);
+        }
+    }
+
+    /// The cell of an account; made if this is its first call.
+    pub fn cell(&self, account: &Account) -> Arc<Cell> {
+        if let Some(cell) = self.cell_of(account) {
+            return cell;
+        }
+        self.install(account, 1, Tables::default())
+    }
+
+    /// Every account in hand.
+    pub fn cells(&self) -> Vec<Arc<Cell>> {
+        let cells = self.0.cells.read().unwrap_or_else(PoisonError::into_inner);
+        cells.values().cloned().collect()
+    }
+
+    pub(super) fn cell_of(&self, account: &Account) -> Option<Arc<Cell>> {
+        let cells = self.0.cells.read().unwrap_or_else(PoisonError::into_inner);
+        cells.get(account).cloned()
+    }
+
+    /// Builds an engine from tables, starts the runners of its actions, and only
+    /// then lets its outputs out.
+    fn install(&self, account: &Account, generation: u32, tables: Tables) -> Arc<Cell> {
+        let now = self.0.clock.now();
+        let resume = self.0.resume.get();
+        let mut setups: BTreeMap<ActionId, rategov_core::engine::Setup> = BTreeMap::new();
+        let mut mailboxes = Vec::new();
+        if let Some(resume) = resume {
+            for row in &tables.actions {
+                let id = row.requested.action;
+                if let (Some(setup), Some(mailbox)) = (resume.setup(row), self.0.registry.open(id)) {
+                    setups.insert(id, setup);
+                    mailboxes.push((row.clone(), mailbox));
+                }
+            }
+        }
+        let policy = resume.map(|resume| resume.policy(account)).unwrap_or_default();
+        let engine = Engine::restore(
+            account.clone(),
+            account_scope(account),
+            policy,
+            now,
+            chance(),
+            tables,
+            &setups,
+        );
+        let cell = Arc::new(Cell::new(generation, engine));
+        {
+            let mut cells = self.0.cells.write().unwrap_or_else(PoisonError::into_inner);
+            if generation == 1
+                && let Some(existing) = cells.get(account)
+            {
+                // Another first call was faster.
+                return Arc::clone(existing);
+            }
+            cells.insert(account.clone(), Arc::clone(&cell));
+        }
+        if let Some(resume) = resume {
+            for (row, mailbox) in mailboxes {
+                resume.start(&row, mailbox);
+            }
+        }
+        self.with(&cell, |_| {});
+        let (driver, waked) = (self.clone(), Arc::clone(&cell));
+        self.0.runtime.spawn(async move {
+            while waked.due(&driver.0.clock).await {
+                let now: Moment = driver.0.clock.now();
+                driver.with(&waked, |engine| engine.handle_timeout(now, chance()));
+            }
+        });
+        cell
+    }
+
+    /// A commit was lost: the account is taken up again from the tables as soon
+    /// as the journal can be written.
+    pub(super) fn rebuild(&self, cell: &Arc<Cell>) {
+        cell.close();
+        let (driver, cell) = (self.clone(), Arc::clone(cell));
+        self.0.runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(REBUILD_PAUSE).await;
+                let (store, account) = (driver.0.store.clone(), cell.account.clone());
+                let now = driver.0.clock.paired();
+                let recovered = tokio::task::spawn_blocking(move || {
+                    store.recover(&Source::Account(account), &now)
+                });
+                match recovered.await {
+                    Ok(Ok(tables)) => {
+                        tracing::info!(account = %cell.account, "taken up again");
+                        driver.install(&cell.account, cell.generation + 1, tables);
+                        return;
+                    }
+                    Ok(Err(cause)) => tracing::error!(account = %cell.account, %cause, "can't be taken up yet"),
+                    Err(_) => return,
+                }
+            }
+        });
+    }
+
+    /// The same for the task book.
+    pub(super) fn rebuild_tasks(&self) {
+        let driver = self.clone();
+        self.0.runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(REBUILD_PAUSE).await;
+                let store = driver.0.store.clone();
+                let now = driver.0.clock.paired();
+                let recovered =
+                    tokio::task::spawn_blocking(move || store.recover(&Source::Tasks, &now));
+                match recovered.await {
+                    Ok(Ok(tables)) => {
+                        let mut tasks = lock(&driver.0.tasks);
+                        driver
+                            .0
+                            .tasks_generation
+                            .fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+                        *tasks = TaskBook::restore(tasks.limits(), tables.tasks);
+                        return;
+                    }
+                    Ok(Err(cause)) => tracing::error!(%cause, "the task book can't be read yet"),
+                    Err(_) => return,
+                }
+            }
+        });
+    }
+}
+
+/// The scope of an account as a whole: `account:NAME`, without its provider.
+pub fn account_scope(account: &Account) -> Scope {
+    let name = account.as_str().split_once('/').map_or(account.as_str(), |(_, name)| name);
+    Scope::new(&format!("account:{name}")).unwrap_or_else(|_| {
+        // An account's name is at most 200 bytes, the prefix adds eight: cut it.
+        let cut: String = name.chars().take(180).collect();
+        Scope::new(&format!("account:{cut}")).unwrap_or_else(|_| unreachable!("printable and short"))
+    })
+}

@@ -1,0 +1,244 @@
+//! The first event of a stream: content, or an error under a status of 200.
+//!
+//! Providers commit `200 OK` and then fail: Anthropic sends `event: error`,
+//! OpenAI and compatible servers `data: {"error": …}`. Until the first event has
+//! been seen nothing has reached the agent, so such an error can still be
+//! handled like a refusal (R-UX-2). Comments, pings and empty events come before
+//! content at some providers and decide nothing.
+//!
+//! ```text
+//! stream  = *( comment / ping / empty ) ( error / content ) …
+//! comment = ":" text
+//! ping    = "event: ping"
+//! ```
+//!
+//! Source of the line grammar: the HTML standard, "Server-sent events": lines
+//! end in CR, LF or CRLF, an empty line ends an event, several `data` lines are
+//! joined by LF, one blank after the colon is dropped.
+
+use super::error_body::{self, ErrorText};
+
+/// Longest start of a stream that is held back, in bytes.
+pub const OPENING_BYTES_MAX: usize = 64 * 1024;
+
+/// What the start of a stream is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// No event that decides has ended yet: hold the bytes back and ask again.
+    Undecided,
+    /// The stream has begun; pass everything on.
+    Content,
+    /// The first event is an error.
+    Failed(ErrorText),
+}
+
+/// Judges the decoded bytes that have arrived so far. `hidden` are the
+/// credentials of the call. Cost: linear in the bytes.
+pub fn opening(bytes: &[u8], hidden: &[&str]) -> Opening {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        // A chunk may end inside a character; what is before it can decide.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or("")
+        }
+        Err(_) => return Opening::Content,
+    };
+    let mut event = Event::default();
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    while let Some((line, after)) = next_line(rest) {
+        rest = after;
+        if !line.is_empty() {
+            event.take(line);
+        } else if let Some(decided) = std::mem::take(&mut event).decide(hidden) {
+            return decided;
+        }
+    }
+    if bytes.len() >= OPENING_BYTES_MAX {
+        Opening::Content
+    } else {
+        Opening::Undecided
+    }
+}
+
+/// As [`opening`], for a stream that has ended: a last event without the empty
+/// line behind it counts, because servers that fail close the connection there.
+/// A stream without any event is content.
+pub fn opening_at_end(bytes: &[u8], hidden: &[&str]) -> Opening {
+    let ended = [bytes, b"\n\n"].concat();
+    match opening(&ended, hidden) {
+        Opening::Undecided => Opening::Content,
+        decided => decided,
+    }
+}
+
+/// The next complete line, and what follows its end.
+fn next_line(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(['\r', '\n'])?;
+    let after = &text[end..];
+    let after = after.strip_prefix("\r\n").unwrap_or_else(|| &after[1..]);
+    Some((&text[..end], after))
+}
+
+/// One event while its lines come in.
+#[derive(Default)]
+struct Event<'a> {
+    name: &'a str,
+    data: Option<String>,
+}
+
+impl<'a> Event<'a> {
+    fn take(&mut self, line: &'a str) {
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match (field, &mut self.data) {
+            ("event", _) => self.name = value,
+            ("data", Some(data)) => {
+                data.push('\n');
+                data.push_str(value);
+            }
+            ("data", none) => *none = Some(value.to_owned()),
+            // Comments, ids and retry times.
+            _ => {}
+        }
+    }
+
+    /// What an ended event says about the stream; `None` if nothing.
+    fn decide(self, hidden: &[&str]) -> Option<Opening> {
+        let data = self.data.unwrap_or_default();
+        if self.name == "ping" || (data.is_empty() && self.name != "error") {
+            return None;
+        }
+        Some(match error_body::of_event(self.name, &data, hidden) {
+            Some(error) => Opening::Failed(error),
+            None => Opening::Content,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OVERLOADED: &str = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
+
+    /// The word for what a stream's start is, or the code and type of its error.
+    fn word(opening: &Opening) -> String {
+        match opening {
+            Opening::Undecided => "undecided".to_owned(),
+            Opening::Content => "content".to_owned(),
+            Opening::Failed(error) => {
+                let (code, kind) = (error.code.as_deref(), error.kind.as_deref());
+                let status = error
+                    .status
+                    .map(|status| status.to_string())
+                    .unwrap_or_default();
+                format!("{}/{}/{status}", code.unwrap_or(""), kind.unwrap_or(""))
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(stream: &str, expected: &str) {
+        assert_eq!(
+            word(&opening(stream.as_bytes(), &[])),
+            expected,
+            "{stream:?}"
+        );
+    }
+
+    #[test]
+    fn an_error_as_the_first_event_is_found_in_every_dialect() {
+        check(OVERLOADED, "/overloaded_error/");
+        check(
+            "data: {\"error\":{\"code\":429,\"message\":\"M\"}}\n\n",
+            "//429",
+        );
+        check(
+            "event: error\ndata: {\"type\":\"error\",\"code\":\"rate_limit_exceeded\",\"message\":\"M\"}\n\n",
+            "rate_limit_exceeded//",
+        );
+        check(
+            "data: {\"id\":\"c\",\"choices\":[],\"error\":{\"code\":\"server_error\"}}\n\n",
+            "server_error//",
+        );
+        check("event: error\ndata: overloaded, sorry\n\n", "//");
+    }
+
+    #[test]
+    fn content_is_content() {
+        for stream in [
+            "event: message_start\ndata: {\"type\":\"message_start\"}\n\n",
+            "data: {\"choices\":[{\"delta\":{\"content\":\"an \\\"error\\\"\"}}],\"error\":null}\n\n",
+            "data: [DONE]\n\n",
+            "data: plain text\n\n",
+        ] {
+            check(stream, "content");
+            check(&format!("{stream}{OVERLOADED}"), "content");
+        }
+    }
+
+    #[test]
+    fn what_comes_before_the_first_event_decides_nothing() {
+        let before = "\u{feff}: PROCESSING\n\nevent: ping\ndata: {}\n\nretry: 5\n\ndata:\n\n";
+        check(before, "undecided");
+        check(&format!("{before}{OVERLOADED}"), "/overloaded_error/");
+        check(&format!("{before}data: x\n\n"), "content");
+    }
+
+    #[test]
+    fn every_line_end_counts_and_data_lines_are_joined() {
+        for end in ["\n", "\r", "\r\n"] {
+            check(&OVERLOADED.replace('\n', end), "/overloaded_error/");
+        }
+        check("data: {\"error\":\ndata:{\"code\":\"c\"}}\n\n", "c//");
+    }
+
+    #[test]
+    fn a_stream_that_ends_inside_its_first_event_is_judged_by_it() {
+        let cut = OVERLOADED.trim_end();
+        check(cut, "undecided");
+        assert_eq!(
+            word(&opening_at_end(cut.as_bytes(), &[])),
+            "/overloaded_error/"
+        );
+        assert_eq!(opening_at_end(b"", &[]), Opening::Content);
+        assert_eq!(opening_at_end(b": only a comment", &[]), Opening::Content);
+    }
+
+    #[test]
+    fn a_start_that_never_decides_is_let_through_at_the_bound() {
+        let comments = ": x\n\n".repeat(OPENING_BYTES_MAX / 5 + 1);
+        check(&comments[..OPENING_BYTES_MAX - 1], "undecided");
+        check(&comments[..OPENING_BYTES_MAX], "content");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_content_but_a_cut_character_is_awaited() {
+        assert_eq!(opening(b"\x1f\x8b\x08", &[]), Opening::Content);
+        assert_eq!(
+            opening("data: é".as_bytes().split_last().unwrap().1, &[]),
+            Opening::Undecided
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn cutting_a_stream_anywhere_never_decides_otherwise(
+            before in "(: c\n\n|event: ping\ndata: 1\n\n){0,3}",
+            is_error in any::<bool>(),
+            cut in 0usize..1000,
+        ) {
+            let first = if is_error { OVERLOADED } else { "data: {\"choices\":[]}\n\n" };
+            let stream = format!("{before}{first}data: more\n\n");
+            let whole = opening(stream.as_bytes(), &[]);
+            let part = opening(&stream.as_bytes()[..cut.min(stream.len())], &[]);
+            prop_assert!(part == Opening::Undecided || part == whole, "{part:?} of {whole:?}");
+        }
+
+        #[test]
+        fn any_bytes_are_judged_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (opening(&bytes, &[]), opening_at_end(&bytes, &[]));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a stream that passes through shows of itself: whether it carried an
+//! error, and how to end it visibly if it breaks.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use rategov_core::id::ActionId;
+
+use super::reading::is_event_stream;
+
+/// Bytes of a line that are looked at; longer lines are data.
+const LINE_BYTES_MAX: usize = 512;
+
+/// Watches the event lines of a stream as it passes. Compressed streams and
+/// other bodies are not looked into.
+#[derive(Debug)]
+pub struct Watch {
+    on: bool,
+    line: Vec<u8>,
+    error: bool,
+    at_line_start: bool,
+}
+
+impl Watch {
+    /// A watch for an answer with this head.
+    pub fn new(headers: &HeaderMap) -> Watch {
+        let plain = !headers.contains_key(http::header::CONTENT_ENCODING);
+        Watch { on: plain && is_event_stream(headers), line: Vec::new(), error: false, at_line_start: true }
+    }
+
+    /// A frame passes.
+    pub fn see(&mut self, frame: &http_body::Frame<Bytes>) {
+        let Some(data) = frame.data_ref().filter(|_| self.on) else { return };
+        for byte in data {
+            match byte {
+                b'\n' | b'\r' => {
+                    self.error |= is_error_line(&self.line);
+                    self.line.clear();
+                    self.at_line_start = true;
+                }
+                byte => {
+                    if self.line.len() < LINE_BYTES_MAX {
+                        self.line.push(*byte);
+                    }
+                    self.at_line_start = false;
+                }
+            }
+        }
+    }
+
+    /// Whether the provider put an error event into it.
+    pub fn saw_error(&self) -> bool {
+        self.error
+    }
+
+    /// The event that tells a caller that its stream broke; `None` where the body
+    /// is no plain event stream. The framing is broken off behind it, because
+    /// clients that skip unknown events would take a short answer for a whole one.
+    pub fn broken_event(&self, action: ActionId) -> Option<Bytes> {
+        if !self.on {
+            return None;
+        }
+        let gap = if self.at_line_start { "\n" } else { "\n\n" };
+        let body = serde_json::json!({
+            "type": "error",
+            "error": {
+                "type": "stream_broken",
+                "code": "stream_broken",
+                "message": "the provider's answer broke off; what was received is incomplete",
+                "action": action.to_string(),
+            }
+        });
+        Some(Bytes::from(format!("{gap}event: error\ndata: {body}\n\n")))
+    }
+}
+
+/// `event: error`, or a data line that is an error object and nothing else.
+fn is_error_line(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    line == b"event: error" || line == b"event:error" || {
+        let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii_start);
+        data.is_some_and(|data| data.starts_with(b"{\"error\":"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch() -> Watch {
+        let mut headers = HeaderMap::new();
+        headers.insert(http::header::CONTENT_TYPE, "text/event-stream".parse().unwrap());
+        Watch::new(&headers)
+    }
+
+    fn check(pieces: &[&str], error: bool) {
+        let mut watch = watch();
+        for piece in pieces {
+            watch.see(&http_body::Frame::data(Bytes::copy_from_slice(piece.as_bytes())));
+        }
+        assert_eq!(watch.saw_error(), error, "{pieces:?}");
+    }
+
+    #[test]
+    fn an_error_event_is_seen_however_it_is_cut() {
+        check(&["event: er", "ror\ndata: {}\n\n"], true);
+        check(&["data: {\"error\":{\"code\":\"x\"}}\n\n"], true);
+        check(&["data: {\"text\":\"event: error\"}\n\n"], false);
+        check(&["event: message_stop\n\n"], false);
+    }
+
+    #[test]
+    fn a_broken_stream_ends_with_an_event_of_its_own() {
+        let mut watch = watch();
+        watch.see(&http_body::Frame::data(Bytes::from_static(b"data: {\"x\":")));
+        let event = watch.broken_event(ActionId(7)).unwrap();
+        let text = std::str::from_utf8(&event).unwrap();
+        assert!(text.starts_with("\n\nevent: error\ndata: {"), "{text}");
+        assert!(text.ends_with("}\n\n"));
+    }
+}

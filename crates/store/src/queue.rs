@@ -1,0 +1,281 @@
+//! The way from the engines to the writer: one queue, bounded in entries and
+//! in bytes, that never makes its callers wait.
+//!
+//! Engines call [`Journal::enqueue`] while they hold their own lock, so the
+//! order here is the order of their decisions. A full queue is told at once;
+//! no record is ever dropped silently.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::entry::{Ack, Attachment, Entry, Full};
+
+/// Where acknowledgements go. Called on the writer's thread: it must not wait.
+pub type AckSink = Box<dyn Fn(Ack) + Send>;
+
+/// Most entries that wait.
+pub const QUEUE_ENTRIES_MAX: usize = 8_192;
+
+/// Most bytes of payloads and results that wait.
+pub const QUEUE_BYTES_MAX: usize = 128 << 20;
+
+/// Where records enter. Cheap to clone; all clones are one queue.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    queue: Arc<Queue>,
+}
+
+impl Journal {
+    pub(crate) fn new(queue: Arc<Queue>) -> Journal {
+        Journal { queue }
+    }
+
+    /// Hands a record to the writer. Never waits for the disk; an
+    /// acknowledgement follows for each entry that was taken, and only for those.
+    ///
+    /// # Errors
+    /// [`Full`] says why the entry was not taken.
+    pub fn enqueue(&self, entry: Entry) -> Result<(), Full> {
+        self.queue.push(entry)
+    }
+
+    /// Entries that still find room.
+    pub fn free(&self) -> usize {
+        QUEUE_ENTRIES_MAX - self.queue.lock().entries.len()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    inner: Mutex<Inner>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    closed: bool,
+    sink: Option<AckSink>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Inner({} entries, {} bytes)",
+            self.entries.len(),
+            self.bytes
+        )
+    }
+}
+
+/// What the writer took.
+pub(crate) struct Taken {
+    pub(crate) entries: Vec<Entry>,
+    /// Nothing will follow.
+    pub(crate) ended: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing panics between locking and unlocking, so a poisoned lock
+        // guards a whole value.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, entry: Entry) -> Result<(), Full> {
+        if !entry.attachments.iter().all(Attachment::fits) {
+            return Err(Full::TooLarge);
+        }
+        let weight = entry.weight();
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(Full::Closed);
+        }
+        if inner.entries.len() >= QUEUE_ENTRIES_MAX {
+            return Err(Full::Entries);
+        }
+        if inner.bytes.saturating_add(weight) > QUEUE_BYTES_MAX {
+            return Err(Full::Bytes);
+        }
+        inner.bytes += weight;
+        inner.entries.push_back(entry);
+        drop(inner);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Takes what waits, at most `entries_max` entries and, beyond the first,
+    /// `bytes_max` bytes. Waits for a first entry, for the end, or for as long
+    /// as `patience` says.
+    pub(crate) fn take(
+        &self,
+        entries_max: usize,
+        bytes_max: usize,
+        patience: Option<Duration>,
+    ) -> Taken {
+        let mut inner = self.lock();
+        while inner.entries.is_empty() && !inner.closed {
+            match patience {
+                None => {
+                    inner = self
+                        .wake
+                        .wait(inner)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
+                Some(patience) => {
+                    let waited = self.wake.wait_timeout(inner, patience);
+                    inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    break;
+                }
+            }
+        }
+        let mut entries = Vec::new();
+        let mut bytes = 0;
+        while entries.len() < entries_max {
+            let Some(next) = inner.entries.front() else {
+                break;
+            };
+            let weight = next.weight();
+            if !entries.is_empty() && bytes + weight > bytes_max {
+                break;
+            }
+            bytes += weight;
+            inner.bytes -= weight;
+            entries.extend(inner.entries.pop_front());
+        }
+        Taken {
+            entries,
+            ended: inner.closed && inner.entries.is_empty(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().entries.is_empty()
+    }
+
+    /// Says where acknowledgements go; the writer begins then.
+    pub(crate) fn listen(&self, sink: AckSink) {
+        self.lock().sink = Some(sink);
+        self.wake.notify_all();
+    }
+
+    /// Waits until somebody listens. A queue that is closed before anybody did
+    /// is written without being told of.
+    pub(crate) fn wait_for_sink(&self) -> AckSink {
+        let mut inner = self.lock();
+        loop {
+            match inner.sink.take() {
+                Some(sink) => return sink,
+                None if inner.closed => return Box::new(drop),
+                None => {
+                    inner = self
+                        .wake
+                        .wait(inner)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
+            }
+        }
+    }
+
+    /// Takes no more entries; those that wait are still written.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rategov_core::event::{Durability, Event, Record};
+    use rategov_core::id::{ActionId, RecordSeq};
+    use rategov_core::time::{Moment, WallTime};
+
+    use super::*;
+    use crate::entry::{PAYLOAD_BYTES_MAX, Payload, Source};
+
+    fn entry(seq: u64, body: usize) -> Entry {
+        let payload = Payload {
+            action: ActionId(1),
+            head: Vec::new(),
+            body: vec![0; body],
+        };
+        Entry {
+            source: Source::Governor,
+            generation: 1,
+            record: Record {
+                seq: RecordSeq(seq),
+                at: Moment::START,
+                durability: Durability::Process,
+                event: Event::PolicyChanged {
+                    policy_digest: [0; 32],
+                },
+            },
+            wall: WallTime::from_secs(0),
+            attachments: vec![Attachment::Payload(payload)],
+        }
+    }
+
+    fn seqs(taken: &Taken) -> Vec<u64> {
+        taken
+            .entries
+            .iter()
+            .map(|entry| entry.record.seq.0)
+            .collect()
+    }
+
+    #[test]
+    fn entries_leave_in_the_order_in_which_they_came() {
+        let queue = Queue::default();
+        for seq in 1..=5 {
+            queue.push(entry(seq, 0)).unwrap();
+        }
+        assert_eq!(seqs(&queue.take(3, usize::MAX, None)), [1, 2, 3]);
+        assert_eq!(seqs(&queue.take(3, usize::MAX, None)), [4, 5]);
+    }
+
+    #[test]
+    fn a_full_queue_says_so_and_takes_again_when_there_is_room() {
+        let queue = Queue::default();
+        for seq in 0..QUEUE_ENTRIES_MAX as u64 {
+            queue.push(entry(seq, 0)).unwrap();
+        }
+        assert_eq!(queue.push(entry(0, 0)), Err(Full::Entries));
+        queue.take(1, usize::MAX, None);
+        assert_eq!(queue.push(entry(0, 0)), Ok(()));
+    }
+
+    #[test]
+    fn bytes_are_bounded_too() {
+        let queue = Queue::default();
+        assert_eq!(
+            queue.push(entry(1, PAYLOAD_BYTES_MAX + 1)),
+            Err(Full::TooLarge)
+        );
+        queue.push(entry(1, PAYLOAD_BYTES_MAX)).unwrap();
+        queue
+            .push(entry(2, QUEUE_BYTES_MAX - PAYLOAD_BYTES_MAX))
+            .unwrap();
+        assert_eq!(queue.push(entry(3, 1)), Err(Full::Bytes));
+        assert_eq!(
+            seqs(&queue.take(9, 1, None)),
+            [1],
+            "the first is taken whatever it weighs"
+        );
+        queue.push(entry(3, 1)).unwrap();
+        assert_eq!(seqs(&queue.take(9, usize::MAX, None)), [2, 3]);
+    }
+
+    #[test]
+    fn a_closed_queue_gives_what_it_holds_and_takes_nothing() {
+        let queue = Queue::default();
+        queue.push(entry(1, 0)).unwrap();
+        queue.close();
+        assert_eq!(queue.push(entry(2, 0)), Err(Full::Closed));
+        let taken = queue.take(9, usize::MAX, None);
+        assert!(taken.ended && seqs(&taken) == [1]);
+    }
+}

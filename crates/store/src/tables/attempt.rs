@@ -1,0 +1,109 @@
+//! Sends: attempts and look-ups. A restart rebuilds the windows of the quotas
+//! from them.
+
+use rategov_core::id::{Account, ActionId, AttemptNo};
+use rategov_core::record::{AttemptRow, SendKind};
+use rusqlite::{Connection, named_params};
+
+use super::{join_scopes, split_scopes};
+use crate::clock::{Rebase, Stamp, Stamped};
+use crate::codec::{Word, parse_word};
+use crate::db::{Col, Columns, row};
+use crate::error::Error;
+
+impl Word for SendKind {
+    const WORDS: &'static [SendKind] = &[SendKind::Attempt, SendKind::Lookup];
+    fn text(self) -> &'static str {
+        match self {
+            SendKind::Attempt => "attempt",
+            SendKind::Lookup => "lookup",
+        }
+    }
+}
+
+pub(crate) fn load(
+    db: &Connection,
+    action: ActionId,
+    kind: SendKind,
+    n: AttemptNo,
+) -> Result<Option<AttemptRow>, Error> {
+    row(
+        db,
+        "SELECT * FROM attempt WHERE action = ?1 AND kind = ?2 AND n = ?3",
+        (Col(action), kind.text(), n),
+        |columns| Ok(read(columns)?.row),
+    )
+}
+
+pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<AttemptRow>, Error> {
+    let kind: String = columns.get("kind")?;
+    let scopes: String = columns.get("scopes")?;
+    let row = AttemptRow {
+        action: columns.col("action")?,
+        kind: parse_word(&kind).ok_or_else(|| Error::Corrupt("kind".to_owned()))?,
+        attempt: columns.get("n")?,
+        opened_at: columns.col("opened_at")?,
+        scopes: split_scopes(&scopes)?,
+        requests: columns.get("requests")?,
+        sent_at: columns.maybe("sent_at")?,
+        certainty: columns.maybe_word("certainty")?,
+        outcome: columns.maybe_word("outcome")?,
+        status: columns.get("status")?,
+    };
+    Ok(Stamped {
+        row,
+        stamp: columns.stamp()?,
+    })
+}
+
+/// Puts the row there, or over what is there. When it was opened by the wall
+/// clock stays as first written.
+pub(crate) fn save(
+    db: &Connection,
+    account: &Account,
+    attempt: &AttemptRow,
+    stamp: Stamp,
+) -> Result<(), Error> {
+    db.prepare_cached(
+        "INSERT INTO attempt VALUES (:action, :kind, :n, :account, :opened_at, :opened_wall,
+            :scopes, :requests, :sent_at, :certainty, :outcome, :status, :boot, :at, :wall)
+         ON CONFLICT DO UPDATE SET opened_at = :opened_at, sent_at = :sent_at,
+            certainty = :certainty, outcome = :outcome, status = :status,
+            boot = :boot, at = :at, wall = :wall",
+    )?
+    .execute(named_params! {
+        ":action": Col(attempt.action),
+        ":kind": attempt.kind.text(),
+        ":n": attempt.attempt,
+        ":account": account.as_str(),
+        ":opened_at": Col(attempt.opened_at),
+        ":opened_wall": Col(stamp.wall_of(attempt.opened_at)),
+        ":scopes": join_scopes(&attempt.scopes),
+        ":requests": attempt.requests,
+        ":sent_at": attempt.sent_at.map(Col),
+        ":certainty": attempt.certainty.map(Word::text),
+        ":outcome": attempt.outcome.map(Word::text),
+        ":status": attempt.status,
+        ":boot": Col(stamp.boot),
+        ":at": Col(stamp.at),
+        ":wall": Col(stamp.wall),
+    })?;
+    Ok(())
+}
+
+/// Places a send on this boot's clock and writes it back.
+pub(crate) fn rebase(
+    db: &Connection,
+    account: &Account,
+    stored: Stamped<AttemptRow>,
+    rebase: &Rebase,
+) -> Result<AttemptRow, Error> {
+    let Stamped { mut row, stamp } = stored;
+    if rebase.is_exact(stamp) {
+        return Ok(row);
+    }
+    row.opened_at = rebase.moment(stamp, row.opened_at);
+    row.sent_at = row.sent_at.map(|at| rebase.moment(stamp, at));
+    save(db, account, &row, rebase.stamp())?;
+    Ok(row)
+}

@@ -1,0 +1,298 @@
+//! The one thread that writes.
+//!
+//! It takes what waits, at most 256 entries, never waiting for a batch to
+//! fill, and writes it as one transaction: leaves, rows, attachments. Then, by
+//! what each entry asked for:
+//!
+//! ```text
+//! take 3 entries        1 read (process), 2 write (power), 3 read (process)
+//! COMMIT, NORMAL        in the operating system's hands: survives kill -9
+//!   acknowledge 1, 3
+//! marker row, FULL      its sync hardens everything before it in the same log
+//!   acknowledge 2
+//! ```
+//!
+//! The marker is needed because SQLite's `synchronous` can't change inside a
+//! transaction and a transaction that writes nothing syncs nothing.
+//!
+//! If the transaction fails, nothing of it is there, the chain in memory goes
+//! back to where it was, and every entry of the batch is told. An engine that
+//! was told so is rebuilt and begins anew, in its next generation, with record
+//! 1; until then its later records are refused, because they tell of a state
+//! that never came to be.
+//!
+//! If only the marker fails for want of space, the entries that asked for
+//! power wait and the marker is tried again. If the sync itself fails, nobody
+//! can know what the disk holds (the system may have dropped the pages and
+//! report success the next time), so the journal stops until a restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rategov_core::event::Durability;
+use rategov_core::id::RecordSeq;
+use rategov_core::time::WallTime;
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+
+use crate::apply::{Appender, Reject};
+use crate::entry::{Ack, CommitFailed, Entry, Source};
+use crate::error::Error;
+use crate::fail;
+use crate::order::Order;
+use crate::queue::{AckSink, Queue};
+use crate::sweep::sweep;
+
+/// Most entries of one transaction.
+pub const BATCH_ENTRIES_MAX: usize = 256;
+
+/// Most bytes of payloads in one transaction, unless one alone has more.
+const BATCH_BYTES_MAX: usize = 32 << 20;
+
+/// How long a marker that found no space waits for the next try.
+const MARKER_RETRY: Duration = Duration::from_millis(100);
+
+/// Records after which the log is folded into the database at the next quiet
+/// moment, and at the latest. Folding syncs twice, some milliseconds during
+/// which nothing else is written, so it is not done while anybody waits.
+const FOLD_WHEN_QUIET: usize = 1_000;
+const FOLD_AT_LAST: usize = 20_000;
+
+/// What counts as one record there: roughly what a record writes.
+const BYTES_PER_RECORD: usize = 8 << 10;
+
+/// Batches between two sweeps, and between two when the first left work.
+const SWEEP_EVERY: u32 = 4_096;
+const SWEEP_SOON: u32 = 64;
+
+pub(crate) struct Writer {
+    db: Connection,
+    appender: Appender,
+    queue: Arc<Queue>,
+    sink: AckSink,
+    order: Order,
+    /// Committed entries that asked for power and are not synced yet.
+    unsynced: Vec<Place>,
+    broken: bool,
+    batches_until_sweep: u32,
+    /// Records in the log that are not folded into the database.
+    unfolded: usize,
+}
+
+/// Which record of which engine.
+struct Place {
+    source: Source,
+    generation: u32,
+    seq: RecordSeq,
+}
+
+impl From<Entry> for Place {
+    fn from(entry: Entry) -> Place {
+        Place {
+            source: entry.source,
+            generation: entry.generation,
+            seq: entry.record.seq,
+        }
+    }
+}
+
+impl Writer {
+    /// Waits until somebody listens, then writes until the queue is closed and empty.
+    pub(crate) fn run(db: Connection, appender: Appender, queue: Arc<Queue>) -> Result<(), Error> {
+        let _closing = CloseOnDrop(Arc::clone(&queue));
+        let sink = queue.wait_for_sink();
+        let mut writer = Writer {
+            db,
+            appender,
+            queue,
+            sink,
+            order: Order::default(),
+            unsynced: Vec::new(),
+            broken: false,
+            batches_until_sweep: SWEEP_SOON,
+            unfolded: 0,
+        };
+        writer.write_all();
+        // Leaves one file behind instead of three; the next start does not need it.
+        writer
+            .db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))?;
+        Ok(())
+    }
+
+    fn write_all(&mut self) {
+        loop {
+            let patience = (!self.unsynced.is_empty()).then_some(MARKER_RETRY);
+            let taken = self
+                .queue
+                .take(BATCH_ENTRIES_MAX, BATCH_BYTES_MAX, patience);
+            let wall = taken.entries.last().map(|entry| entry.wall);
+            if !taken.entries.is_empty() {
+                let bytes: usize = taken.entries.iter().map(Entry::weight).sum();
+                self.unfolded += taken.entries.len() + bytes / BYTES_PER_RECORD;
+                self.write(taken.entries);
+            }
+            self.sync();
+            if taken.ended {
+                break;
+            }
+            self.sweep(wall);
+            self.fold();
+        }
+        for place in std::mem::take(&mut self.unsynced) {
+            self.ack(place, Err(CommitFailed::DiskFull));
+        }
+    }
+
+    fn write(&mut self, entries: Vec<Entry>) {
+        if self.broken {
+            for entry in entries {
+                self.ack(entry.into(), Err(CommitFailed::Broken));
+            }
+            return;
+        }
+        let before = (self.appender.chain.clone(), self.appender.behind);
+        let outcomes = match self.transact(&entries) {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                (self.appender.chain, self.appender.behind) = before;
+                self.appender.hand.let_go();
+                let failed = failure(&error);
+                entries
+                    .iter()
+                    .for_each(|entry| self.order.note(entry, false));
+                entries.iter().map(|_| Err(failed.clone())).collect()
+            }
+        };
+        fail::point(fail::AFTER_COMMIT_BEFORE_SYNC);
+        for (entry, outcome) in entries.into_iter().zip(outcomes) {
+            if outcome.is_ok() && entry.record.durability == Durability::Power {
+                self.unsynced.push(entry.into());
+            } else {
+                self.ack(entry.into(), outcome);
+            }
+        }
+    }
+
+    /// One transaction; on an error nothing of it is there.
+    fn transact(&mut self, entries: &[Entry]) -> Result<Vec<Result<(), CommitFailed>>, Error> {
+        let tx = self
+            .db
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut outcomes = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let outcome = match self.order.check(entry) {
+                Ok(()) => match self.appender.apply(&tx, entry) {
+                    Ok(()) => Ok(()),
+                    Err(Reject::Refused(why)) => Err(CommitFailed::Refused(why)),
+                    Err(Reject::Storage(error)) => return Err(error),
+                },
+                Err(failed) => Err(failed),
+            };
+            self.order.note(entry, outcome.is_ok());
+            outcomes.push(outcome);
+        }
+        self.appender.hand.flush(&tx)?;
+        fail::point(fail::BEFORE_COMMIT);
+        tx.commit()?;
+        self.appender.hand.tidy();
+        Ok(outcomes)
+    }
+
+    /// Hardens what is committed, if anybody waits for that.
+    fn sync(&mut self) {
+        if self.unsynced.is_empty() || self.broken {
+            return;
+        }
+        let result = match marker(&mut self.db) {
+            Ok(()) => {
+                fail::point(fail::AFTER_SYNC_BEFORE_ACK);
+                Ok(())
+            }
+            Err(error) if failure(&error) == CommitFailed::DiskFull => return,
+            Err(_) => {
+                self.broken = true;
+                self.queue.close();
+                Err(CommitFailed::Broken)
+            }
+        };
+        for place in std::mem::take(&mut self.unsynced) {
+            self.ack(place, result.clone());
+        }
+        fail::point(fail::AFTER_ACK);
+    }
+
+    /// Now and then, away from anybody who waits, removes what is old.
+    fn sweep(&mut self, wall: Option<WallTime>) {
+        self.batches_until_sweep = self.batches_until_sweep.saturating_sub(1);
+        if let Some(wall) = wall
+            && self.batches_until_sweep == 0
+            && !self.broken
+        {
+            // What can't be removed now is removed the next time.
+            let more = sweep(&mut self.db, wall).unwrap_or(false);
+            self.batches_until_sweep = if more { SWEEP_SOON } else { SWEEP_EVERY };
+        }
+    }
+
+    /// Folds the log into the database, which is also what keeps it short.
+    fn fold(&mut self) {
+        let due = if self.queue.is_empty() {
+            FOLD_WHEN_QUIET
+        } else {
+            FOLD_AT_LAST
+        };
+        if self.unfolded >= due {
+            // What can't be folded now stays in the log and is folded the next time.
+            let _ = self
+                .db
+                .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()));
+            self.unfolded = 0;
+        }
+    }
+
+    fn ack(&self, place: Place, result: Result<(), CommitFailed>) {
+        let Place {
+            source,
+            generation,
+            seq,
+        } = place;
+        (self.sink)(Ack {
+            source,
+            generation,
+            seq,
+            result,
+        });
+    }
+}
+
+/// However the writer ends, nobody hands records to a queue that none reads.
+struct CloseOnDrop(Arc<Queue>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+fn marker(db: &mut Connection) -> Result<(), Error> {
+    db.pragma_update(None, "synchronous", "FULL")?;
+    let result = (|| {
+        let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        tx.prepare_cached("UPDATE meta SET sync_marker = sync_marker + 1 WHERE id = 1")?
+            .execute(())?;
+        tx.commit()
+    })();
+    db.pragma_update(None, "synchronous", "NORMAL")?;
+    Ok(result?)
+}
+
+fn failure(error: &Error) -> CommitFailed {
+    let Error::Sqlite(error) = error else {
+        return CommitFailed::Storage(error.to_string());
+    };
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => CommitFailed::DiskFull,
+        Some(ErrorCode::ReadOnly) => CommitFailed::ReadOnly,
+        _ => CommitFailed::Storage(error.to_string()),
+    }
+}
