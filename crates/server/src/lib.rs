@@ -10,6 +10,7 @@ pub mod audit_text;
 pub mod auth;
 pub mod config;
 pub mod driver;
+pub mod fail;
 pub mod gateway;
 mod listen;
 pub mod operators;

@@ -34,6 +34,8 @@ use rategov_core::tasks::{TaskBook, TaskKey, TaskOutput, TaskRefusal};
 use rategov_core::time::{Draw, Moment, Span};
 use rategov_store::{Ack, Attachment, Entry, Journal, Source, Store};
 
+use crate::fail;
+
 pub use attach::Attachments;
 pub use cell::Cell;
 pub use clock::Clock;
@@ -192,6 +194,7 @@ impl Driver {
             self.0.attachments.put(submit.requested.action, payload);
         }
         let action = submit.requested.action;
+        fail::point(fail::SUBMIT_BEFORE_ENGINE);
         let now = self.0.clock.now();
         self.with(cell, |engine| engine.handle_submit(now, chance(), submit));
         self.0.attachments.forget(action);
@@ -224,6 +227,7 @@ impl Driver {
             engine.handle_report(now, chance(), report);
             self.pump(cell, &mut engine)
         };
+        fail::point(fail::REPORTED_BEFORE_COMMIT);
         self.charge(&mut tasks, key, now, charges);
         drop(tasks);
         self.0.attachments.forget(action);
@@ -239,6 +243,7 @@ impl Driver {
     pub fn looked_up(&self, cell: &Arc<Cell>, report: LookupReport) {
         let now = self.0.clock.now();
         self.with(cell, |engine| engine.handle_lookup_report(now, chance(), report));
+        fail::point(fail::LOOKUP_REPORTED_BEFORE_COMMIT);
     }
 
     /// The caller's connection dropped.
@@ -298,10 +303,12 @@ impl Driver {
         for cell in self.cells() {
             let asked = lock(&cell.engine).escalations().any(|row| row.escalation == escalation);
             if asked {
+                fail::point(fail::DECISION_BEFORE_ENGINE);
                 let mut engine = lock(&cell.engine);
                 let decided = engine.handle_decision(now, chance(), escalation, decision);
                 let charges = self.pump(&cell, &mut engine);
                 drop(engine);
+                fail::point(fail::DECIDED_BEFORE_COMMIT);
                 self.charge_later(charges);
                 return decided.map(|()| cell.account.clone());
             }
@@ -386,6 +393,7 @@ impl Driver {
     }
 
     fn append(&self, cell: &Cell, engine: &mut Engine, record: Record) {
+        fail::point(fail::RECORD_BEFORE_QUEUE);
         let seq = record.seq;
         let attachments = self.0.attachments.for_record(&record.event);
         let entry = Entry {
