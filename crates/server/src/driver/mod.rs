@@ -34,6 +34,8 @@ use rategov_core::tasks::{TaskBook, TaskKey, TaskOutput, TaskRefusal};
 use rategov_core::time::{Draw, Moment, Span};
 use rategov_store::{Ack, Attachment, Entry, Journal, Payload, Source, Store};
 
+use crate::fail;
+
 pub use attach::Attachments;
 pub use cell::Cell;
 pub use clock::Clock;
@@ -194,6 +196,7 @@ impl Driver {
             self.0.attachments.put(submit.requested.action, payload);
         }
         let action = submit.requested.action;
+        fail::point(fail::SUBMIT_BEFORE_ENGINE);
         let now = self.0.clock.now();
         self.with(cell, |engine| engine.handle_submit(now, chance(), submit));
         self.0.attachments.forget(action);
@@ -226,6 +229,7 @@ impl Driver {
             engine.handle_report(now, chance(), report);
             self.pump(cell, &mut engine)
         };
+        fail::point(fail::REPORTED_BEFORE_COMMIT);
         self.charge(&mut tasks, now, charges);
         drop(tasks);
         self.0.attachments.forget(action);
@@ -250,6 +254,7 @@ impl Driver {
             self.pump(cell, &mut engine)
         };
         self.charge(&mut tasks, now, charges);
+        fail::point(fail::LOOKUP_REPORTED_BEFORE_COMMIT);
     }
 
     /// The caller's connection dropped.
@@ -311,10 +316,12 @@ impl Driver {
                 .escalations()
                 .any(|row| row.escalation == escalation);
             if asked {
+                fail::point(fail::DECISION_BEFORE_ENGINE);
                 let mut engine = lock(&cell.engine);
                 let decided = engine.handle_decision(now, chance(), escalation, decision);
                 let charges = self.pump(&cell, &mut engine);
                 drop(engine);
+                fail::point(fail::DECIDED_BEFORE_COMMIT);
                 self.charge_later(charges);
                 return decided.map(|()| cell.account.clone());
             }
@@ -433,6 +440,7 @@ impl Driver {
     }
 
     fn append(&self, cell: &Cell, engine: &mut Engine, record: Record) {
+        fail::point(fail::RECORD_BEFORE_QUEUE);
         let seq = record.seq;
         let attachments = self.0.attachments.for_record(&record.event);
         let entry = Entry {

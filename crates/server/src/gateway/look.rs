@@ -11,6 +11,7 @@ use super::pool::Purpose;
 use super::reading::{self, Tongue};
 use super::run::Runner;
 use super::upstream::Sent;
+use crate::fail;
 use crate::route::lookup::Known;
 
 /// Largest answer to a look-up that is read.
@@ -36,6 +37,7 @@ impl Runner {
             self.driver.looked_up(&self.cell, &self.job.task, report);
             return;
         };
+        fail::point(fail::LOOKUP_BEFORE_SEND);
         let upstream = std::sync::Arc::clone(&self.job.upstream);
         let (driver, cell, id) = (
             self.driver.clone(),
@@ -62,6 +64,7 @@ impl Runner {
                 report(found, Some(facts), operation_id, true)
             }
         };
+        fail::point(fail::LOOKUP_ANSWER_BEFORE_REPORT);
         self.driver.looked_up(&self.cell, &self.job.task, report);
     }
 

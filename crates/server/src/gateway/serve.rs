@@ -35,6 +35,7 @@ use crate::auth::pass_through::{IdentityKey, OwnAccount, Presented};
 use crate::auth::{Caller, OwnCredential};
 use crate::config::settings::{ProviderSettings, ScopedCall};
 use crate::driver::{Cell, Driver, Mail, new_action_id};
+use crate::fail;
 use crate::route::target::{Door, Target};
 use crate::route::{Route, model_of};
 
@@ -410,6 +411,7 @@ impl Gateway {
             action: Some(id),
         };
         driver.submit(&cell, submit, payload);
+        fail::point(fail::SUBMITTED_BEFORE_RUNNER);
         // A repeat of an action that exists is told at once, before a runner is made.
         let mut first = Vec::new();
         while let Some(mail) = mailbox.try_next() {
