@@ -39,7 +39,9 @@ pub(crate) struct Place {
 impl Place {
     /// The data folder, by default the one that `serve` makes.
     pub(crate) fn data_folder(&self) -> PathBuf {
-        self.data.clone().unwrap_or_else(|| PathBuf::from("rategov-data"))
+        self.data
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("rategov-data"))
     }
 }
 
@@ -269,15 +271,20 @@ pub(crate) struct FakeProvider {
     #[arg(long, default_value = "127.0.0.1:9100", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
     /// How it counts: `sliding:60/10s`, `fixed:60/10s`, `counter:60/10s`,
-    /// `bucket:10+6/s`; `,count-refusals` after it; `none` for no quota.
+    /// `bucket:10+6/s`, `concurrent:4`; `,count-refusals` after it; several with `;`
+    /// between them; `none` for no quota.
     #[arg(long, default_value = "sliding:60/10s", value_name = "QUOTA")]
     pub(crate) quota: String,
     /// Time to serve a call, `200ms-600ms` or one value.
     #[arg(long, default_value = "0ms", value_name = "TIME")]
     pub(crate) latency: String,
-    /// Which rate-limit headers it sends: none, retry-after, x-ratelimit, openai, anthropic, ietf.
-    #[arg(long, default_value = "x-ratelimit", value_name = "FORM")]
+    /// Which rate-limit headers it sends: native (by endpoint), none, retry-after-only,
+    /// x-ratelimit, openai, anthropic, ietf.
+    #[arg(long, default_value = "native", value_name = "FORM")]
     pub(crate) headers: String,
+    /// Where its control interface listens: script, ledger, quota. By default a free port.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) control: Option<SocketAddr>,
     /// Seed of its choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

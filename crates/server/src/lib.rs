@@ -5,7 +5,16 @@
 //! [`route`], and is handed to the engine of its account by [`driver`], the only
 //! owner of engines. [`config`] turns what an operator wrote into what is meant.
 
+pub mod agents;
+pub mod audit_text;
 pub mod auth;
 pub mod config;
+pub mod documents;
+pub mod driver;
+pub mod fail;
 pub mod gateway;
+mod listen;
+pub mod operators;
 pub mod route;
+pub mod start;
+pub mod wire;

@@ -9,16 +9,17 @@
 use rategov_audit::chain::{Chain, Content};
 use rategov_audit::clear::Clear;
 use rategov_audit::leaf::UnixMs;
-use rategov_core::event::Event;
+use rategov_core::event::{Event, Record};
 use rategov_core::id::ActionId;
 use rategov_core::record::Illegal;
 use rusqlite::Connection;
 
 use crate::clock::{BootNo, Stamp};
-use crate::codec::Fact;
+use crate::codec::encode_fact;
 use crate::db::Col;
 use crate::entry::{Attachment, Entry};
 use crate::error::Error;
+use crate::hand::Hand;
 use crate::plan::{Plan, erase_payload};
 use crate::sealed::{pack_payload, pack_result};
 use crate::workkey::{Sealed, WorkKey};
@@ -63,6 +64,7 @@ pub(crate) struct Appender {
     pub(crate) chain: Chain,
     pub(crate) boot: BootNo,
     pub(crate) key: WorkKey,
+    pub(crate) hand: Hand,
     /// The wall clock is behind the journal, and a record says so.
     pub(crate) behind: bool,
 }
@@ -75,21 +77,15 @@ impl Appender {
             at: entry.record.at,
             wall: entry.wall,
         };
-        let plan = Plan::of(db, entry)?;
+        let plan = Plan::of(db, &mut self.hand, entry)?;
         let attachments = self.seal(entry)?;
-        let content = Fact {
-            source: entry.source.clone(),
-            seq: entry.record.seq,
-            at: entry.record.at,
-            wall: entry.wall,
-            event: entry.record.event.clone(),
-        }
-        .encode()
-        .map_err(|error| Reject::Refused(error.to_string()))?;
+        let Record { seq, at, event, .. } = &entry.record;
+        let content = encode_fact(&entry.source, *seq, *at, entry.wall, event)
+            .map_err(|error| Reject::Refused(error.to_string()))?;
 
         let seq = self.append(db, entry, &content)?;
         plan.index(db, seq, entry)?;
-        plan.write(db, stamp)?;
+        plan.write(db, &mut self.hand, stamp)?;
         for attachment in &attachments {
             attachment.write(db, &self.key, stamp)?;
         }

@@ -37,6 +37,8 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, Error> {
     db.pragma_update(None, "foreign_keys", "OFF")?;
     db.pragma_update(None, "trusted_schema", "OFF")?;
     db.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
+    // The writer folds the log in itself, when nobody waits for it.
+    db.pragma_update(None, "wal_autocheckpoint", 0)?;
     Ok(db)
 }
 

@@ -26,6 +26,7 @@ pub mod entry;
 pub mod error;
 pub mod fail;
 mod folder;
+mod hand;
 mod migrate;
 mod order;
 mod plan;

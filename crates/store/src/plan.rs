@@ -15,13 +15,13 @@ use crate::clock::Stamp;
 use crate::db::Col;
 use crate::entry::Entry;
 use crate::error::Error;
-use crate::tables::{action, attempt, escalation, scope, task};
+use crate::hand::Hand;
+use crate::tables::{escalation, scope, task};
 
 /// The rows that an entry changes, as they will be.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     action: Option<ActionRow>,
-    is_new_action: bool,
     attempt: Option<(Account, AttemptRow)>,
     escalation: Option<(Option<Account>, EscalationRow)>,
     scope: Option<(Account, ScopeRow)>,
@@ -29,7 +29,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn of(db: &Connection, entry: &Entry) -> Result<Plan, Reject> {
+    pub(crate) fn of(db: &Connection, hand: &mut Hand, entry: &Entry) -> Result<Plan, Reject> {
         let event = &entry.record.event;
         let at = entry.record.at;
         let mut plan = Plan::default();
@@ -39,14 +39,13 @@ impl Plan {
                 if entry.source.account() != Some(&requested.account) {
                     return Err(illegal(event, "it comes from another account's engine"));
                 }
-                if action::load(db, requested.action)?.is_some() {
+                if hand.action(db, requested.action)?.is_some() {
                     return Err(illegal(event, "the action exists"));
                 }
                 plan.action = Some(ActionRow::open(requested, at));
-                plan.is_new_action = true;
             }
             (_, Some(id)) => {
-                let Some(mut row) = action::load(db, id)? else {
+                let Some(mut row) = hand.action(db, id)?.cloned() else {
                     return Err(illegal(event, "there is no such action"));
                 };
                 row.apply(event, at)?;
@@ -54,7 +53,7 @@ impl Plan {
             }
             (_, None) => {}
         }
-        plan.attempt = plan_attempt(db, plan.action.as_ref(), entry)?;
+        plan.attempt = plan_attempt(db, hand, plan.action.as_ref(), entry)?;
         plan.escalation = plan_escalation(db, entry)?;
         plan.task = plan_task(db, entry)?;
         if let Event::Scope(change) = event {
@@ -66,20 +65,16 @@ impl Plan {
         Ok(plan)
     }
 
-    pub(crate) fn write(&self, db: &Connection, stamp: Stamp) -> Result<(), Error> {
-        match &self.action {
-            Some(row) if self.is_new_action => action::insert(db, row, stamp)?,
-            Some(row) => {
-                action::update(db, row, stamp)?;
-                if row.state.is_final() {
-                    // Nothing of it is sent again, so nothing of it is kept for that.
-                    erase_payload(db, row.requested.action)?;
-                }
+    pub(crate) fn write(self, db: &Connection, hand: &mut Hand, stamp: Stamp) -> Result<(), Error> {
+        if let Some(row) = self.action {
+            if row.state.is_final() {
+                // Nothing of it is sent again, so nothing of it is kept for that.
+                erase_payload(db, row.requested.action)?;
             }
-            None => {}
+            hand.put_action(row, stamp);
         }
-        if let Some((account, row)) = &self.attempt {
-            attempt::save(db, account, row, stamp)?;
+        if let Some((account, row)) = self.attempt {
+            hand.put_send(account, row, stamp);
         }
         if let Some((account, row)) = &self.escalation {
             escalation::save(db, account.as_ref(), row, stamp)?;
@@ -139,6 +134,7 @@ fn illegal(event: &Event, why: &str) -> Reject {
 
 fn plan_attempt(
     db: &Connection,
+    hand: &mut Hand,
     action: Option<&ActionRow>,
     entry: &Entry,
 ) -> Result<Option<(Account, AttemptRow)>, Reject> {
@@ -148,9 +144,6 @@ fn plan_attempt(
     };
     let account = requested.account.clone();
     if let Some(row) = AttemptRow::open(event, entry.record.at) {
-        if attempt::load(db, row.action, row.kind, row.attempt)?.is_some() {
-            return Err(illegal(event, "that send exists"));
-        }
         return Ok(Some((account, row)));
     }
     let (kind, n) = match event {
@@ -158,7 +151,7 @@ fn plan_attempt(
         Event::LookedUp { lookup, .. } => (SendKind::Lookup, *lookup),
         _ => return Ok(None),
     };
-    let Some(mut row) = attempt::load(db, requested.action, kind, n)? else {
+    let Some(mut row) = hand.send(db, (requested.action, kind, n))?.cloned() else {
         return Err(illegal(event, "there was no such send"));
     };
     row.apply(event, entry.record.at);

@@ -38,6 +38,7 @@ use crate::apply::{Appender, Reject};
 use crate::entry::{Ack, CommitFailed, Entry, Source};
 use crate::error::Error;
 use crate::fail;
+use crate::folder::Lock;
 use crate::order::Order;
 use crate::queue::{AckSink, Queue};
 use crate::sweep::sweep;
@@ -50,6 +51,15 @@ const BATCH_BYTES_MAX: usize = 32 << 20;
 
 /// How long a marker that found no space waits for the next try.
 const MARKER_RETRY: Duration = Duration::from_millis(100);
+
+/// Records after which the log is folded into the database at the next quiet
+/// moment, and at the latest. Folding syncs twice, some milliseconds during
+/// which nothing else is written, so it is not done while anybody waits.
+const FOLD_WHEN_QUIET: usize = 1_000;
+const FOLD_AT_LAST: usize = 20_000;
+
+/// What counts as one record there: roughly what a record writes.
+const BYTES_PER_RECORD: usize = 8 << 10;
 
 /// Batches between two sweeps, and between two when the first left work.
 const SWEEP_EVERY: u32 = 4_096;
@@ -65,6 +75,8 @@ pub(crate) struct Writer {
     unsynced: Vec<Place>,
     broken: bool,
     batches_until_sweep: u32,
+    /// Records in the log that are not folded into the database.
+    unfolded: usize,
 }
 
 /// Which record of which engine.
@@ -86,8 +98,14 @@ impl From<Entry> for Place {
 
 impl Writer {
     /// Waits until somebody listens, then writes until the queue is closed and empty.
-    pub(crate) fn run(db: Connection, appender: Appender, queue: Arc<Queue>) -> Result<(), Error> {
-        let _closing = CloseOnDrop(Arc::clone(&queue));
+    /// The folder is ours for as long as this runs.
+    pub(crate) fn run(
+        db: Connection,
+        appender: Appender,
+        queue: Arc<Queue>,
+        _lock: Lock,
+    ) -> Result<(), Error> {
+        let _abandoning = AbandonOnDrop(Arc::clone(&queue));
         let sink = queue.wait_for_sink();
         let mut writer = Writer {
             db,
@@ -98,6 +116,7 @@ impl Writer {
             unsynced: Vec::new(),
             broken: false,
             batches_until_sweep: SWEEP_SOON,
+            unfolded: 0,
         };
         writer.write_all();
         // Leaves one file behind instead of three; the next start does not need it.
@@ -115,6 +134,8 @@ impl Writer {
                 .take(BATCH_ENTRIES_MAX, BATCH_BYTES_MAX, patience);
             let wall = taken.entries.last().map(|entry| entry.wall);
             if !taken.entries.is_empty() {
+                let bytes: usize = taken.entries.iter().map(Entry::weight).sum();
+                self.unfolded += taken.entries.len() + bytes / BYTES_PER_RECORD;
                 self.write(taken.entries);
             }
             self.sync();
@@ -122,6 +143,7 @@ impl Writer {
                 break;
             }
             self.sweep(wall);
+            self.fold();
         }
         for place in std::mem::take(&mut self.unsynced) {
             self.ack(place, Err(CommitFailed::DiskFull));
@@ -130,6 +152,7 @@ impl Writer {
 
     fn write(&mut self, entries: Vec<Entry>) {
         if self.broken {
+            self.queue.wrote(entries.len());
             for entry in entries {
                 self.ack(entry.into(), Err(CommitFailed::Broken));
             }
@@ -140,6 +163,7 @@ impl Writer {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 (self.appender.chain, self.appender.behind) = before;
+                self.appender.hand.let_go();
                 let failed = failure(&error);
                 entries
                     .iter()
@@ -147,6 +171,7 @@ impl Writer {
                 entries.iter().map(|_| Err(failed.clone())).collect()
             }
         };
+        self.queue.wrote(entries.len());
         fail::point(fail::AFTER_COMMIT_BEFORE_SYNC);
         for (entry, outcome) in entries.into_iter().zip(outcomes) {
             if outcome.is_ok() && entry.record.durability == Durability::Power {
@@ -175,8 +200,10 @@ impl Writer {
             self.order.note(entry, outcome.is_ok());
             outcomes.push(outcome);
         }
+        self.appender.hand.flush(&tx)?;
         fail::point(fail::BEFORE_COMMIT);
         tx.commit()?;
+        self.appender.hand.tidy();
         Ok(outcomes)
     }
 
@@ -216,6 +243,22 @@ impl Writer {
         }
     }
 
+    /// Folds the log into the database, which is also what keeps it short.
+    fn fold(&mut self) {
+        let due = if self.queue.is_empty() {
+            FOLD_WHEN_QUIET
+        } else {
+            FOLD_AT_LAST
+        };
+        if self.unfolded >= due {
+            // What can't be folded now stays in the log and is folded the next time.
+            let _ = self
+                .db
+                .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()));
+            self.unfolded = 0;
+        }
+    }
+
     fn ack(&self, place: Place, result: Result<(), CommitFailed>) {
         let Place {
             source,
@@ -231,12 +274,13 @@ impl Writer {
     }
 }
 
-/// However the writer ends, nobody hands records to a queue that none reads.
-struct CloseOnDrop(Arc<Queue>);
+/// However the writer ends, nobody hands records to a queue that none reads,
+/// and nobody waits for it.
+struct AbandonOnDrop(Arc<Queue>);
 
-impl Drop for CloseOnDrop {
+impl Drop for AbandonOnDrop {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.abandon();
     }
 }
 

@@ -325,3 +325,135 @@ fn definite(facts: &Facts, profile: &Profile) -> Outcome {
         _ => Outcome::Failed,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Idempotency, Stores};
+    use crate::time::Span;
+
+    fn answer(status: u16, meaning: Meaning, body: Body) -> Evidence {
+        Evidence::Answered {
+            facts: Facts::bare(status, meaning),
+            body,
+            upload: Upload::Complete,
+        }
+    }
+
+    fn check(evidence: &Evidence, class: Class, expected: (Certainty, Outcome)) {
+        let profile = Profile::nothing();
+        let got = (
+            certainty(evidence, class, &profile, AfterUnknown::No),
+            outcome(evidence, class, &profile, AfterUnknown::No),
+        );
+        assert_eq!(got, expected, "{class} {evidence:?}");
+    }
+
+    #[test]
+    fn a_write_is_judged_when_its_body_ends_and_a_read_at_its_head() {
+        let streams = answer(200, Meaning::Ok, Body::Open);
+        let done = (Certainty::Definite, Outcome::Done);
+        check(&streams, Class::Read, done);
+        check(&streams, Class::Generation, done);
+        let lost = (Certainty::CommittedBodyLost, Outcome::Done);
+        check(&streams, Class::IdempotentWrite, lost);
+        check(&streams, Class::UncertainWrite, lost);
+    }
+
+    #[test]
+    fn the_words_follow_from_what_is_proved() {
+        let write = Class::UncertainWrite;
+        let not_sent = Evidence::NotSent(NotSent::Dns);
+        check(&not_sent, write, (Certainty::NotSent, Outcome::NotSent));
+        check(
+            &Evidence::NotProcessed,
+            write,
+            (Certainty::NotProcessed, Outcome::Refused),
+        );
+        let lost = Evidence::Lost(Lost::OwnCrash);
+        check(&lost, write, (Certainty::Unknown, Outcome::Unknown));
+        let limited = answer(429, Meaning::RateLimited, Body::Cut);
+        check(&limited, write, (Certainty::NotProcessed, Outcome::Refused));
+        for meaning in [Meaning::Billing, Meaning::Credential, Meaning::TooLarge] {
+            let refused = answer(403, meaning, Body::Complete);
+            check(&refused, write, (Certainty::Definite, Outcome::Refused));
+        }
+        let mistake = answer(400, Meaning::CallerError, Body::Complete);
+        check(&mistake, write, (Certainty::Definite, Outcome::Failed));
+    }
+
+    #[test]
+    fn what_is_no_final_status_is_not_known() {
+        for status in [0, 100, 101, 600, 999] {
+            let odd = answer(status, Meaning::Ok, Body::Complete);
+            check(
+                &odd,
+                Class::UncertainWrite,
+                (Certainty::Unknown, Outcome::Unknown),
+            );
+        }
+    }
+
+    #[test]
+    fn an_error_under_a_success_status_counts_as_what_it_means() {
+        let as_counted = |status, meaning| counted_as(&Facts::bare(status, meaning));
+        assert_eq!(as_counted(200, Meaning::RateLimited), 429);
+        assert_eq!(as_counted(403, Meaning::RateLimited), 429);
+        assert_eq!(as_counted(529, Meaning::Overloaded), 503);
+        assert_eq!(as_counted(200, Meaning::ProviderError), 500);
+        assert_eq!(as_counted(200, Meaning::CallerError), 400);
+        assert_eq!(as_counted(402, Meaning::Billing), 402);
+    }
+
+    #[test]
+    fn only_the_profile_makes_an_overload_of_a_write_certain() {
+        let overloaded = answer(529, Meaning::Overloaded, Body::Complete);
+        let of = |statuses: &[u16]| {
+            let profile = Profile {
+                refusals_unprocessed: statuses.to_vec(),
+                ..Profile::nothing()
+            };
+            certainty(
+                &overloaded,
+                Class::UncertainWrite,
+                &profile,
+                AfterUnknown::No,
+            )
+        };
+        assert_eq!(of(&[429]), Certainty::Unknown);
+        assert_eq!(of(&[503]), Certainty::NotProcessed);
+        assert_eq!(of(&[529]), Certainty::NotProcessed);
+    }
+
+    #[test]
+    fn a_code_that_names_the_key_is_believed_and_another_code_is_not() {
+        let contract = Idempotency {
+            lifetime: Span::from_secs(60),
+            stores: Stores::All,
+            in_progress: Some(409),
+            mismatch: Some(422),
+        };
+        let profile = Profile {
+            idempotency: Some(contract),
+            ..Profile::nothing()
+        };
+        let of = |status, code: Option<&str>, after| {
+            let error_code = code.map(str::to_owned);
+            let facts = Facts {
+                error_code,
+                ..Facts::bare(status, Meaning::CallerError)
+            };
+            meaning(&facts, &profile, after)
+        };
+        let named = Some("idempotency_key_in_use");
+        assert_eq!(of(409, named, AfterUnknown::No), Meaning::KeyInProgress);
+        assert_eq!(of(422, named, AfterUnknown::No), Meaning::KeyMismatch);
+        assert_eq!(
+            of(409, Some("sold_out"), AfterUnknown::Yes),
+            Meaning::CallerError
+        );
+        assert_eq!(of(409, None, AfterUnknown::No), Meaning::CallerError);
+        assert_eq!(of(409, None, AfterUnknown::Yes), Meaning::KeyInProgress);
+        assert_eq!(of(400, named, AfterUnknown::Yes), Meaning::CallerError);
+    }
+}

@@ -8,10 +8,28 @@ use crate::action::budget::TaskAllowance;
 use crate::action::decide::{Interest, Judged, Ratio, Replay, ToAgent, decide};
 use crate::action::next::Next;
 use crate::action::outcome::{AfterUnknown, Evidence};
-use crate::id::AttemptNo;
+use crate::id::{AttemptNo, Scope};
+use crate::observe::Meaning;
 use crate::time::Moment;
+use crate::word::Mode;
 
 impl Engine {
+    /// Until when the provider itself holds a scope of the action. Only a refusal
+    /// needs it, and most answers are none.
+    fn gate(&self, now: Moment, live: &Live, evidence: &Evidence) -> Moment {
+        if let Evidence::Answered { facts, .. } = evidence
+            && facts.meaning == Meaning::Ok
+        {
+            return now;
+        }
+        let held = |scope: &Scope| {
+            let state = self.ledger.state(now, scope)?;
+            let held = matches!(state.mode, Mode::Closed | Mode::Probing);
+            state.next_allowed_at.filter(|_| held)
+        };
+        live.setup.scopes.iter().filter_map(held).max().unwrap_or(now)
+    }
+
     /// An action and what was seen of its last attempt, as the tables take it.
     pub(super) fn judged<'a>(
         &'a self,
@@ -21,13 +39,7 @@ impl Engine {
         evidence: &'a Evidence,
     ) -> Judged<'a> {
         let row = &live.row;
-        let gate = live
-            .setup
-            .scopes
-            .iter()
-            .filter_map(|scope| self.ledger.next_allowed_at(now, scope))
-            .max()
-            .unwrap_or(now);
+        let gate = self.gate(now, live, evidence);
         Judged {
             evidence,
             class: row.requested.class,

@@ -1,223 +1,406 @@
-//! The gate of a scope after a refusal: closed, one probe, a ramp, open.
+//! The gate of one scope: open, closed after a refusal, probing, ramping.
 //!
 //! ```text
-//! Open ──refusal──▶ Closed(until) ──time──▶ Probing ──good──▶ Ramping ──▶ Open
-//!                      ▲                       │
-//!                      └──refused or lost──────┘   (the hold doubles)
+//!        refusal                hold over              success
+//! open ──────────▶ closed ──────────────▶ probing ──────────────▶ ramping ──▶ open
+//!                    ▲                       │                       │
+//!                    └───── refused, lost ◀──┴────── refusal ◀───────┘
 //! ```
 //!
-//! One timer holds for everybody; nobody else sets one. Jitter is only ever
-//! added. Where the rate is known the ramp is skipped: the pacer is the ramp.
+//! **One cut per epoch.** The first refusal of an epoch ends it. Permits carry
+//! the epoch in which they were granted, so a refusal of an older one is an
+//! echo: it may lengthen the hold if it names a later time, and nothing else.
+//! Nine refusals of nine calls that were on the wire together count once.
 //!
-//! The ramp without a known rate: two starts a second in the first second, three
-//! in the next, and so on; after ten seconds a tenth more each second; at twenty
-//! a second the gate is open. Ten queued calls are through within four seconds,
-//! two hundred within twenty, and no moment sees two of them together.
+//! **The hold** is what the provider said; without a word it is base·2ᵏ (1 s,
+//! 2 s, 4 s … 60 s), where `k` counts the holds in a row that found the scope
+//! still closed. There is one timer for everybody, hence no herd to spread by
+//! full jitter, and a hold below base·2ᵏ would only be refused again. A hint
+//! that has failed once is floored by base·2ᵏ⁻¹: a hint of 0 s waits 250 ms,
+//! then 1 s, then 2 s. Jitter of a tenth (50 ms to 1 s) is only ever added.
+//!
+//! **k is not forgotten** at the end of a hold, nor by the success of a probe,
+//! but only once the scope was good for [`GOOD_WHILE`].
 
+use super::call::{PermitId, Reason};
+use super::ramp::{Ramp, Target};
+use crate::policy::Backoff;
 use crate::time::{Draw, Moment, Span};
+use crate::word::Mode;
 
-/// Longest own backoff without a hint.
-const HOLD_CAP: Span = Span::from_secs(60);
-/// Own backoff without a hint, first step.
-const HOLD_BASE: Span = Span::from_secs(1);
-/// A scope that was good for this long begins its ladder anew.
-pub(super) const GOOD_FOR: Span = Span::from_secs(60);
-/// Jitter added to a hold: a tenth of it, within these bounds.
-const JITTER_MIN: Span = Span::from_millis(250);
-const JITTER_MAX: Span = Span::from_secs(1);
-/// Least distance between two starts of a ramp.
-const RAMP_DISTANCE_MIN: Span = Span::from_millis(50);
+/// How long a scope must be good before its refusals are forgotten.
+pub(super) const GOOD_WHILE: Span = Span::from_secs(60);
+/// How long a probe that may be repeated is waited for before any call may probe:
+/// a scope that only sees writes must not stay closed for ever.
+const ANY_PROBE_AFTER: Span = Span::from_secs(1);
+/// A probe without an answer for this long counts as lost. Refusals come fast;
+/// should it be accepted after all, its success still opens the scope.
+const PROBE_PATIENCE: Span = Span::from_secs(30);
+/// The shortest and longest jitter added to a hold.
+const JITTER: (Span, Span) = (Span::from_millis(50), Span::from_secs(1));
+/// First and longest hold of an exhausted quota that names no reset.
+const EXHAUSTED: (Span, Span) = (Span::from_secs(600), Span::from_secs(6 * 3600));
 
-/// Where a gate stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Gate {
-    /// Calls pass.
-    Open,
-    /// Nothing passes before `until`; then one probe.
-    Closed { until: Moment },
-    /// Nothing passes until somebody resumes it.
-    Shut,
-    /// One call is out to see.
-    Probing,
-    /// Calls pass one by one, ever closer together.
-    Ramping {
-        since: Moment,
-        next: Moment,
-        draw: Draw,
-    },
+/// How long a refusal holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// The provider named a time.
+    Hinted(Span),
+    /// It did not: the ladder.
+    Ladder,
+    /// A long quota is gone and no reset is named: rare probes.
+    Exhausted,
+    /// Until a person resumes it.
+    Person,
 }
 
-/// What a gate says to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Passage {
-    /// It may pass.
-    Free,
-    /// It may pass if it can be the probe.
-    AsProbe,
-    /// Not before this.
-    Closed(Moment),
-    /// Not before the probe is back.
-    AwaitProbe,
-    /// Not before this, while the rate climbs.
-    Ramp(Moment),
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Open,
+    Closed {
+        until: Moment,
+        /// The same without jitter.
+        opens: Moment,
+    },
+    Probing {
+        since: Moment,
+        probe: Option<(PermitId, Moment)>,
+    },
+    Ramping(Ramp),
+}
+
+/// What a permit must give back to the gate if it never leaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Turn {
+    /// The epoch in which it was granted.
+    pub(super) epoch: u64,
+    /// Whether it is the probe.
+    pub(super) probe: bool,
+    ramp: Option<(Moment, Moment)>,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Gate {
+    phase: Phase,
+    epoch: u64,
+    level: u32,
+    /// A refusal before this climbs on from `level`.
+    fragile_until: Moment,
+}
+
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate {
+            phase: Phase::Open,
+            epoch: 0,
+            level: 0,
+            fragile_until: Moment::START,
+        }
+    }
 }
 
 impl Gate {
-    pub(super) fn passage(&self, now: Moment) -> Passage {
-        match self {
-            Gate::Open => Passage::Free,
-            Gate::Closed { until } if now < *until => Passage::Closed(*until),
-            Gate::Closed { .. } => Passage::AsProbe,
-            Gate::Shut => Passage::Closed(Moment::NEVER),
-            Gate::Probing => Passage::AwaitProbe,
-            Gate::Ramping { next, .. } if now < *next => Passage::Ramp(*next),
-            Gate::Ramping { .. } => Passage::Free,
-        }
-    }
-
-    /// A call passes. Says whether it is the probe.
-    pub(super) fn pass(&mut self, now: Moment) -> bool {
-        match self {
-            Gate::Closed { .. } => {
-                *self = Gate::Probing;
-                true
-            }
-            Gate::Ramping { since, next, draw } => {
-                let distance = ramp_distance(now.since(*since));
-                // Between 1 and 1.5 distances: added, never subtracted.
-                *next = now + draw.between(distance, distance + distance.scale(1, 2));
-                *draw = draw.again();
-                if distance <= RAMP_DISTANCE_MIN {
-                    *self = Gate::Open;
+    /// The gate as a restart reads it back.
+    pub(super) fn restored(
+        now: Moment,
+        mode: Mode,
+        until: Option<Moment>,
+        (epoch, level): (u64, u32),
+    ) -> Gate {
+        let phase = match mode {
+            Mode::Normal | Mode::Throttled => Phase::Open,
+            Mode::Closed => {
+                let until = until.unwrap_or(Moment::NEVER);
+                Phase::Closed {
+                    until,
+                    opens: until,
                 }
-                false
             }
-            Gate::Open | Gate::Shut | Gate::Probing => false,
-        }
-    }
-
-    /// The probe was accepted, and no rate is known to pace by.
-    pub(super) fn ramp(now: Moment, draw: Draw) -> Gate {
-        let first = ramp_distance(Span::ZERO);
-        let next = now + draw.between(RAMP_DISTANCE_MIN, first);
-        Gate::Ramping {
-            since: now,
-            next,
-            draw: draw.again(),
-        }
-    }
-}
-
-/// Distance between two starts so long after the ramp began.
-fn ramp_distance(elapsed: Span) -> Span {
-    let seconds = elapsed.as_micros() / 1_000_000;
-    let linear = 2 + seconds.min(10);
-    let mut distance = Span::from_secs(1).scale(1, linear);
-    for _ in 10..seconds.min(40) {
-        distance = distance.scale(10, 11);
-    }
-    distance.max(RAMP_DISTANCE_MIN)
-}
-
-/// How long a hold is: the hint in full with jitter after it, or, without a
-/// usable one, full jitter over a step that doubles with `level`.
-pub(super) fn hold(hint: Option<Span>, minimum: Span, level: u32, draw: Draw) -> Span {
-    match hint {
-        Some(hint) if minimum <= hint => {
-            let jitter = hint.scale(1, 10).min(JITTER_MAX).max(JITTER_MIN);
-            hint.saturating_add(draw.between(Span::ZERO, jitter))
-        }
-        // Zero and past hints: "now", which is believed once and with a minimum.
-        Some(_) if level == 0 => minimum + draw.between(Span::ZERO, Span::from_millis(100)),
-        hint => {
-            let step = HOLD_BASE.saturating_mul(1 << level.min(16).saturating_add(1).min(16));
-            let step = step.min(HOLD_CAP).max(minimum);
-            // A hint that keeps failing is floored by the step of this level.
-            let low = if hint.is_some() || 0 < level {
-                step.scale(1, 2)
-            } else {
-                minimum
-            };
-            draw.between(low.max(minimum), step)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(ms: u64) -> Moment {
-        Moment::START + Span::from_millis(ms)
-    }
-
-    #[test]
-    fn a_hint_is_waited_in_full_and_jitter_comes_after_it() {
-        for n in [0, u32::MAX / 2, u32::MAX] {
-            let held = hold(
-                Some(Span::from_secs(10)),
-                Span::from_millis(250),
-                0,
-                Draw::from_u32(n),
-            );
-            assert!(
-                Span::from_secs(10) <= held && held <= Span::from_secs(11),
-                "{held}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_zero_hint_is_believed_once() {
-        let minimum = Span::from_millis(250);
-        let first = hold(Some(Span::ZERO), minimum, 0, Draw::from_u32(9));
-        assert!(minimum <= first && first <= Span::from_millis(350));
-        let again = hold(Some(Span::ZERO), minimum, 1, Draw::from_u32(9));
-        assert!(Span::from_secs(1) <= again, "{again}");
-    }
-
-    #[test]
-    fn without_a_hint_the_ladder_grows_to_a_minute_and_stays() {
-        let longest = |level| {
-            hold(
-                None,
-                Span::from_millis(250),
-                level,
-                Draw::from_u32(u32::MAX),
-            )
+            // The probe or the ramp ended with the process: one probe finds out anew.
+            Mode::Probing | Mode::Ramping => Phase::Probing {
+                since: now,
+                probe: None,
+            },
         };
-        let steps: Vec<u64> = (0..8).map(|level| longest(level).as_secs_ceil()).collect();
-        assert_eq!(steps, [2, 4, 8, 16, 32, 60, 60, 60]);
-        assert!(longest(u32::MAX) <= HOLD_CAP);
+        let was_calm = matches!(phase, Phase::Open) && level == 0;
+        Gate {
+            phase,
+            epoch,
+            level,
+            fragile_until: if was_calm { now } else { now + GOOD_WHILE },
+        }
     }
 
-    #[test]
-    fn two_hundred_calls_leave_a_ramp_one_by_one() {
-        let mut gate = Gate::ramp(at(0), Draw::from_u32(77));
-        let mut now = at(0);
-        let mut starts = Vec::new();
-        while starts.len() < 150 && gate != Gate::Open {
-            match gate.passage(now) {
-                Passage::Ramp(next) => now = next,
-                Passage::Free => {
-                    starts.push(now);
-                    gate.pass(now);
-                }
-                other => panic!("{other:?}"),
+    /// Counts the refusal events.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// How many holds in a row found the scope still closed.
+    pub(super) fn level(&self) -> u32 {
+        self.level
+    }
+
+    /// The phase by now: a hold and a ramp end by themselves.
+    fn phase(&self, now: Moment) -> Phase {
+        match self.phase {
+            Phase::Closed { until, .. } if until <= now => Phase::Probing {
+                since: until,
+                probe: None,
+            },
+            Phase::Ramping(ramp) if ramp.ends() <= now => Phase::Open,
+            phase => phase,
+        }
+    }
+
+    /// The mode by now.
+    pub(super) fn mode(&self, now: Moment) -> Mode {
+        match self.phase(now) {
+            Phase::Open => Mode::Normal,
+            Phase::Closed { .. } => Mode::Closed,
+            Phase::Probing { .. } => Mode::Probing,
+            Phase::Ramping(_) => Mode::Ramping,
+        }
+    }
+
+    /// When the hold ends; `None` if it does not hold, or until a person resumes it.
+    pub(super) fn next_allowed_at(&self, now: Moment) -> Option<Moment> {
+        match self.phase(now) {
+            Phase::Closed { until, .. } if until < Moment::NEVER => Some(until),
+            Phase::Ramping(ramp) => Some(ramp.next().max(now)),
+            _ => None,
+        }
+    }
+
+    /// Until when it holds; [`Moment::NEVER`] until a person resumes it, `now` if it does not.
+    pub(super) fn held_until(&self, now: Moment) -> Moment {
+        match self.phase(now) {
+            Phase::Closed { until, .. } => until,
+            _ => now,
+        }
+    }
+
+    /// Whether nothing of an earlier refusal is left.
+    pub(super) fn is_calm(&self, now: Moment) -> bool {
+        matches!(self.phase(now), Phase::Open) && self.fragile_until <= now
+    }
+
+    /// What stands in the way of a call.
+    pub(super) fn block(&self, now: Moment, probe_safe: bool) -> Option<(Reason, Moment)> {
+        match self.phase(now) {
+            Phase::Open => None,
+            Phase::Closed { until, .. } => Some((Reason::Closed, until)),
+            Phase::Probing { probe: Some(_), .. } => Some((Reason::Probing, Moment::NEVER)),
+            Phase::Probing { since, probe: None } => {
+                let any_from = since + ANY_PROBE_AFTER;
+                (!probe_safe && now < any_from).then_some((Reason::Probing, any_from))
             }
+            Phase::Ramping(ramp) => (now < ramp.next()).then_some((Reason::Ramping, ramp.next())),
         }
-        for pair in starts.windows(2) {
-            assert!(RAMP_DISTANCE_MIN <= pair[1].since(pair[0]), "{:?}", pair);
-        }
-        assert!(now <= at(20_000), "{now:?}");
     }
 
-    #[test]
-    fn a_closed_gate_lets_one_probe_through() {
-        let mut gate = Gate::Closed { until: at(10_000) };
-        assert_eq!(gate.passage(at(9_999)), Passage::Closed(at(10_000)));
-        assert_eq!(gate.passage(at(10_000)), Passage::AsProbe);
-        assert!(gate.pass(at(10_000)));
-        assert_eq!(gate.passage(at(60_000)), Passage::AwaitProbe);
+    /// A call that nothing blocks is granted.
+    pub(super) fn grant(&mut self, now: Moment, permit: PermitId) -> Turn {
+        self.phase = self.phase(now);
+        let mut turn = Turn {
+            epoch: self.epoch,
+            ..Turn::default()
+        };
+        match &mut self.phase {
+            Phase::Probing { probe, .. } if probe.is_none() => {
+                *probe = Some((permit, now));
+                turn.probe = true;
+            }
+            Phase::Ramping(ramp) => turn.ramp = Some(ramp.start(now)),
+            Phase::Open | Phase::Closed { .. } | Phase::Probing { .. } => {}
+        }
+        turn
     }
+
+    /// A granted call never left.
+    pub(super) fn take_back(&mut self, permit: PermitId, turn: Turn) {
+        match (&mut self.phase, turn.ramp) {
+            (Phase::Probing { probe, .. }, _) if probe.is_some_and(|(id, _)| id == permit) => {
+                *probe = None;
+            }
+            (Phase::Ramping(ramp), Some(ramped)) => ramp.take_back(ramped),
+            _ => {}
+        }
+    }
+
+    /// Whether this answer's refusal repeats one that is known.
+    pub(super) fn is_echo(&self, turn: Turn) -> bool {
+        turn.epoch < self.epoch
+    }
+
+    /// An echo: lengthens a hold that stands, if it names a later time.
+    pub(super) fn echo(&mut self, now: Moment, draw: Draw, hint: Option<Span>) {
+        let Some(hint) = hint else { return };
+        let opens_later = now + hint;
+        match &mut self.phase {
+            Phase::Closed { until, opens } if *opens < opens_later => {
+                *opens = opens_later;
+                *until = (*until).max(opens_later + jitter(draw, hint));
+            }
+            // The hold is over, but nothing has been accepted since.
+            Phase::Probing { .. } if now < opens_later => {
+                self.phase = Phase::Closed {
+                    until: opens_later + jitter(draw, hint),
+                    opens: opens_later,
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// A refusal that is news: ends the epoch and closes the gate. Returns until when.
+    pub(super) fn refuse(
+        &mut self,
+        now: Moment,
+        draw: Draw,
+        backoff: &Backoff,
+        hold: Hold,
+        turn: Turn,
+    ) -> Moment {
+        self.climb(now, hold, turn);
+        self.epoch += 1;
+        let wait = match hold {
+            Hold::Hinted(hint) => {
+                let floor = match self.level.checked_sub(1) {
+                    Some(failed) => ladder(backoff.base, backoff.cap, failed),
+                    None => Span::ZERO,
+                };
+                hint.max(backoff.minimum).max(floor)
+            }
+            Hold::Ladder => ladder(backoff.base, backoff.cap, self.level),
+            Hold::Exhausted => ladder(EXHAUSTED.0, EXHAUSTED.1, self.level),
+            Hold::Person => Span::MAX,
+        };
+        self.close(now, draw, wait)
+    }
+
+    /// The provider is overloaded: holds for the time it named. No epoch ends
+    /// and nothing is concluded. Returns until when.
+    pub(super) fn overload(
+        &mut self,
+        now: Moment,
+        draw: Draw,
+        backoff: &Backoff,
+        hint: Span,
+    ) -> Moment {
+        let hint = hint.max(backoff.minimum);
+        match self.phase(now) {
+            Phase::Closed { until, opens } if now + hint <= opens => until,
+            _ => self.close(now, draw, hint),
+        }
+    }
+
+    /// The probe came to nothing: the next one later. Returns whether this was the probe.
+    pub(super) fn lose_probe(
+        &mut self,
+        now: Moment,
+        draw: Draw,
+        backoff: &Backoff,
+        permit: PermitId,
+    ) -> bool {
+        let is_probe =
+            matches!(self.phase, Phase::Probing { probe: Some((id, _)), .. } if id == permit);
+        if is_probe {
+            let wait = ladder(backoff.base, backoff.cap, self.level);
+            self.close(now, draw, wait);
+        }
+        is_probe
+    }
+
+    /// Whether a call's acceptance opens the gate: it was a probe of this epoch.
+    /// Nothing else does.
+    pub(super) fn would_open(&self, turn: Turn) -> bool {
+        let waits = matches!(self.phase, Phase::Closed { .. } | Phase::Probing { .. });
+        waits && turn.probe && turn.epoch == self.epoch
+    }
+
+    /// The probe was accepted: the scope climbs back.
+    pub(super) fn open(&mut self, now: Moment, draw: Draw, target: Target) {
+        self.phase = Phase::Ramping(Ramp::new(now, target, draw));
+        self.fragile_until = now + GOOD_WHILE;
+    }
+
+    /// A person reopens it: the hold is over, and one call goes first.
+    /// Returns whether it was closed.
+    pub(super) fn resume(&mut self, now: Moment) -> bool {
+        let closed = matches!(self.phase(now), Phase::Closed { .. });
+        if closed {
+            self.level = 0;
+            self.phase = Phase::Probing {
+                since: now,
+                probe: None,
+            };
+        }
+        closed
+    }
+
+    /// When the hold ends without jitter; what a lesson is measured against.
+    pub(super) fn opens(&self) -> Option<Moment> {
+        match self.phase {
+            Phase::Closed { opens, .. } if opens < Moment::NEVER => Some(opens),
+            _ => None,
+        }
+    }
+
+    /// When this gate changes by itself; [`Moment::NEVER`] if it does not.
+    pub(super) fn next_change(&self) -> Moment {
+        match self.phase {
+            Phase::Open => Moment::NEVER,
+            Phase::Closed { until, .. } => until,
+            Phase::Probing {
+                probe: Some((_, sent)),
+                ..
+            } => sent + PROBE_PATIENCE,
+            Phase::Probing { since, probe: None } => since + ANY_PROBE_AFTER,
+            Phase::Ramping(ramp) => ramp.ends(),
+        }
+    }
+
+    /// Time passed: what ended by itself has ended. Returns whether a probe fell silent.
+    pub(super) fn pass(&mut self, now: Moment, draw: Draw, backoff: &Backoff) -> bool {
+        self.phase = self.phase(now);
+        match self.phase {
+            Phase::Probing {
+                probe: Some((permit, sent)),
+                ..
+            } if sent + PROBE_PATIENCE <= now => self.lose_probe(now, draw, backoff, permit),
+            _ => false,
+        }
+    }
+
+    /// `k` of the module: a failed probe climbs; a scope that was good for a while
+    /// begins anew; between the two only a hint keeps the level.
+    fn climb(&mut self, now: Moment, hold: Hold, turn: Turn) {
+        self.level = match hold {
+            _ if turn.probe => self.level.saturating_add(1),
+            _ if self.fragile_until <= now => 0,
+            Hold::Hinted(_) => self.level,
+            _ => self.level.saturating_add(1),
+        };
+    }
+
+    fn close(&mut self, now: Moment, draw: Draw, wait: Span) -> Moment {
+        let opens = now + wait;
+        let until = opens + jitter(draw, wait);
+        self.phase = Phase::Closed { until, opens };
+        until
+    }
+}
+
+/// `base·2ᵏ`, at most `cap`.
+fn ladder(base: Span, cap: Span, level: u32) -> Span {
+    base.saturating_mul(1u64.checked_shl(level).unwrap_or(u64::MAX))
+        .min(cap)
+}
+
+/// A tenth of the wait, at least 50 ms and at most 1 s; only ever added.
+fn jitter(draw: Draw, wait: Span) -> Span {
+    let widest = wait.scale(1, 10).max(JITTER.0).min(JITTER.1);
+    draw.between(Span::ZERO, widest)
 }

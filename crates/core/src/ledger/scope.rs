@@ -1,369 +1,299 @@
-//! One scope: its limits, its gate, its seats, and what it went through.
+//! What is known of one scope: its quotas, its gate, its seats, and what they
+//! learn from each answer.
+//!
+//! Conservation, for every quota: `cap = available + reserved + spent`, where
+//! spent includes what others used. What goes beyond the cap is a debt.
 
-use super::gate::{GOOD_FOR, Gate, Passage, hold};
-use super::limits::{Limits, Origin};
-use super::{Blocked, Change, Reason};
-use crate::cost::Cost;
+use std::collections::BTreeSet;
+
+use super::call::{Origin, PermitId, Rate, Reason};
+use super::discovery::Discovery;
+use super::feedback::Lesson;
+use super::gate::{Gate, Turn};
+use super::headers::OVERTAKES;
+use super::history::History;
+use super::limiter::{Limiter, Margins};
+use super::seats::Seats;
+use super::window::Log;
 use crate::id::Scope;
-use crate::observe::{Facts, Meaning};
-use crate::policy::ScopeLimits;
-use crate::time::{Draw, Moment, Span};
+use crate::policy::{Quota, ScopeLimits};
+use crate::time::{Moment, Span};
 use crate::word::{Mode, Priority};
 
-/// A hold longer than this is put to a person.
-const HOPELESS: Span = Span::from_secs(3_600);
+/// A scope that is not used for this long may be forgotten whatever it waits for.
+const FORGOTTEN_AFTER: Span = Span::from_secs(600);
+/// How the operator's own limits are called.
+pub(super) const POLICY: &str = "policy";
 
-/// What is known of one scope.
+/// What one permit holds of one scope.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seat {
+    pub(super) place: usize,
+    pub(super) turn: Turn,
+    /// Units of the scope that surely arrived before the call, and its own.
+    pub(super) mark: u64,
+}
+
+/// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct ScopeLedger {
-    pub(super) scope: Scope,
-    pub(super) limits: Limits,
+    pub(super) name: Scope,
+    pub(super) declared: bool,
     pub(super) gate: Gate,
-    /// Counts refusal events; a send carries the number of its time.
-    pub(super) epoch: u64,
-    /// How many holds in a row found it still closed.
-    pub(super) hold_level: u32,
-    /// Since when nothing was refused.
-    pub(super) good_since: Moment,
-    pub(super) in_flight: u32,
-    pub(super) max_concurrent: Option<u32>,
-    pub(super) learned_concurrent: Option<u32>,
-    pub(super) reserve_interactive: u32,
-    pub(super) minimum: Span,
-    pub(super) reset_at: Option<Moment>,
-    pub(super) remaining: Option<u64>,
-    pub(super) source: String,
+    pub(super) seats: Seats,
+    pub(super) limiters: Vec<Limiter>,
+    pub(super) discovery: Option<Discovery>,
+    pub(super) history: History,
+    pub(super) lesson: Option<Lesson>,
+    /// Units granted and not sent.
+    pub(super) reserved: u64,
+    /// Units ever sent.
+    pub(super) sent: u64,
+    /// Those that may still be overtaken.
+    pub(super) recent: Log,
     pub(super) refusals: u64,
     pub(super) echoes: u64,
-    /// When it was last used, to forget idle scopes.
-    pub(super) used_at: Moment,
-    /// Names of malformed fields that were reported.
-    reported: Vec<String>,
+    pub(super) refused_at: Option<Moment>,
+    pub(super) row: usize,
+    /// Where the last hold came from.
+    pub(super) held_by: String,
+    /// Why the mode is what it is.
+    pub(super) why: String,
+    /// The mode that was last made known.
+    pub(super) announced: Mode,
+    /// When it changes by itself, as the map has it.
+    pub(super) armed: Moment,
+    pub(super) last_used: Moment,
+    pub(super) malformed: BTreeSet<String>,
+    pub(super) margins: Margins,
 }
-
-/// Most names of malformed fields that are remembered.
-const REPORTED_MAX: usize = 16;
 
 impl ScopeLedger {
-    pub(super) fn new(scope: Scope, rules: &Rules<'_>) -> ScopeLedger {
-        let mut ledger = ScopeLedger {
-            scope,
-            limits: Limits::new(rules.declared, rules.headroom_permille),
-            gate: Gate::Open,
-            epoch: 0,
-            hold_level: 0,
-            good_since: Moment::START,
-            in_flight: 0,
-            max_concurrent: None,
-            learned_concurrent: None,
-            reserve_interactive: 0,
-            minimum: rules.minimum,
-            reset_at: None,
-            remaining: None,
-            source: String::new(),
+    /// A scope of which nothing is known: unlimited.
+    pub(super) fn new(name: Scope) -> ScopeLedger {
+        ScopeLedger {
+            name,
+            declared: false,
+            gate: Gate::default(),
+            seats: Seats::default(),
+            limiters: Vec::new(),
+            discovery: None,
+            history: History::default(),
+            lesson: None,
+            reserved: 0,
+            sent: 0,
+            recent: Log::new(OVERTAKES, u64::MAX),
             refusals: 0,
             echoes: 0,
-            used_at: Moment::START,
-            reported: Vec::new(),
-        };
-        ledger.set_rules(rules);
-        ledger
-    }
-
-    pub(super) fn set_rules(&mut self, rules: &Rules<'_>) {
-        self.limits.declare(rules.declared, rules.headroom_permille);
-        self.max_concurrent = rules.declared.and_then(|limits| limits.max_concurrent);
-        self.reserve_interactive = rules.reserve_interactive;
-        self.minimum = rules.minimum;
-        self.source = match self.limits.origin {
-            Origin::Declared => "policy".to_owned(),
-            _ => std::mem::take(&mut self.source),
-        };
-    }
-
-    /// Calls that may be open at once.
-    pub(super) fn seats(&self) -> Option<u32> {
-        match (self.max_concurrent, self.learned_concurrent) {
-            (Some(declared), Some(learned)) => Some(declared.min(learned)),
-            (declared, learned) => declared.or(learned),
+            refused_at: None,
+            row: 0,
+            held_by: String::new(),
+            why: String::new(),
+            announced: Mode::Normal,
+            armed: Moment::NEVER,
+            last_used: Moment::START,
+            malformed: BTreeSet::new(),
+            margins: Margins::default(),
         }
     }
 
-    /// Whether a call fits now; says whether it would be the probe.
-    pub(super) fn stage(
+    /// The operator's rules for it. What is spent, open or learnt stays.
+    pub(super) fn set_policy(&mut self, limits: &ScopeLimits, reserve: u32, margins: Margins) {
+        self.margins = margins;
+        self.seats.set_policy(limits.max_concurrent, reserve);
+        let (mut old, told): (Vec<Limiter>, Vec<Limiter>) = std::mem::take(&mut self.limiters)
+            .into_iter()
+            .partition(|limiter| limiter.origin() == Origin::Declared);
+        let declared_before = old.iter().map(Limiter::quota);
+        if !declared_before.eq(&limits.requests) {
+            // The operator's new word counts more than what refusals taught of the old one.
+            self.discovery = None;
+            self.lesson = None;
+        }
+        for quota in &limits.requests {
+            let known = old
+                .iter()
+                .position(|limiter| limiter.quota().window == quota.window);
+            let limiter = match known {
+                Some(index) => {
+                    let mut limiter = old.swap_remove(index);
+                    limiter.set(quota.clone(), margins);
+                    limiter
+                }
+                None => self.seeded(quota, margins, old.iter().chain(&told)),
+            };
+            self.limiters.push(limiter);
+        }
+        for mut limiter in told {
+            let is_declared = |quota: &Quota| quota.window == limiter.quota().window;
+            if !limits.requests.iter().any(is_declared) {
+                limiter.set(limiter.quota().clone(), margins);
+                self.limiters.push(limiter);
+            }
+        }
+    }
+
+    /// A limiter that knows what was sent, from whoever remembers most.
+    fn seeded<'a>(
+        &'a self,
+        quota: &Quota,
+        margins: Margins,
+        others: impl Iterator<Item = &'a Limiter>,
+    ) -> Limiter {
+        let mut limiter = Limiter::new(quota.clone(), Origin::Declared, margins);
+        let longest = others
+            .chain(&self.limiters)
+            .max_by_key(|other| other.span());
+        match longest {
+            Some(other) => limiter.seed(other.sends()),
+            None => limiter.seed(self.history.iter()),
+        }
+        limiter
+    }
+
+    /// What stands in the way of a call; of several things the one that lasts longest.
+    pub(super) fn block(
         &self,
         now: Moment,
-        cost: Cost,
+        cost: u64,
         priority: Priority,
         probe_safe: bool,
-    ) -> Result<(), Blocked> {
-        let blocked = |reason, until| {
-            Err(Blocked {
-                scope: self.scope.clone(),
-                reason,
-                until,
-            })
-        };
-        match self.gate.passage(now) {
-            Passage::Free => {}
-            Passage::AsProbe if probe_safe => {}
-            Passage::AsProbe | Passage::AwaitProbe => {
-                return blocked(Reason::Probing, Moment::NEVER);
-            }
-            Passage::Closed(until) => return blocked(Reason::Closed, until),
-            Passage::Ramp(until) => return blocked(Reason::Ramping, until),
-        }
-        if let Some(seats) = self.seats() {
-            if seats <= self.in_flight {
-                return blocked(Reason::Concurrency, Moment::NEVER);
-            }
-            // At least one seat is left to the others, or nobody else ever goes.
-            let kept = self.reserve_interactive.min(seats - 1);
-            if priority != Priority::Interactive && seats - kept <= self.in_flight {
-                return blocked(Reason::Reserved, Moment::NEVER);
-            }
-        }
-        let (free_at, paced) = self.limits.free_at(now, u64::from(cost.requests));
-        if now < free_at {
-            return blocked(if paced { Reason::Pacing } else { Reason::Quota }, free_at);
-        }
-        Ok(())
-    }
-
-    /// A call passes. Says whether it is the probe.
-    pub(super) fn secure(&mut self, now: Moment, cost: Cost) -> bool {
-        self.in_flight += 1;
-        self.used_at = now;
-        self.limits.reserve(now, u64::from(cost.requests));
-        self.gate.pass(now)
-    }
-
-    pub(super) fn mode(&self) -> Mode {
-        match self.gate {
-            Gate::Open => Mode::Normal,
-            Gate::Closed { .. } | Gate::Shut => Mode::Closed,
-            Gate::Probing => Mode::Probing,
-            Gate::Ramping { .. } => Mode::Ramping,
-        }
-    }
-
-    /// When the next call may go, as far as gate and limits say.
-    pub(super) fn next_allowed_at(&self, now: Moment) -> Option<Moment> {
-        match self.gate.passage(now) {
-            Passage::Closed(until) if until < Moment::NEVER => Some(until),
-            Passage::Closed(_) | Passage::AwaitProbe => None,
-            Passage::Ramp(until) => Some(until),
-            Passage::Free | Passage::AsProbe => {
-                let (free_at, _) = self.limits.free_at(now, 1);
-                (free_at < Moment::NEVER).then_some(free_at)
-            }
-        }
-    }
-
-    /// Changes the gate and says so.
-    pub(super) fn turn(&mut self, now: Moment, to: Gate, why: String, out: &mut Vec<Change>) {
-        let from = self.mode();
-        self.gate = to;
-        let to = self.mode();
-        if from != to || to == Mode::Closed {
-            out.push(Change::Mode {
-                scope: self.scope.clone(),
-                from,
-                to,
-                why,
-                next_allowed_at: self.next_allowed_at(now),
-            });
-        }
-    }
-
-    /// The scope refused a call that was sent in `epoch`.
-    pub(super) fn refuse(
-        &mut self,
-        now: Moment,
-        draw: Draw,
-        facts: &Facts,
-        epoch: u64,
-        out: &mut Vec<Change>,
-    ) {
-        let hint = self.hint(facts);
-        let echo = epoch < self.epoch;
-        let until = if echo {
-            // The same event once more: at most it names a later end.
-            self.echoes += 1;
-            match (&self.gate, hint) {
-                (Gate::Closed { until }, Some(hint)) => (*until).max(now + hint),
-                (Gate::Closed { until }, None) => *until,
-                _ => now,
-            }
-        } else {
-            let quiet = now.since(self.good_since);
-            if GOOD_FOR <= quiet && self.mode() == Mode::Normal {
-                self.hold_level = 0;
-            }
-            let held = hold(hint, self.minimum, self.hold_level, draw);
-            self.hold_level = self.hold_level.saturating_add(1);
-            self.epoch += 1;
-            self.refusals += 1;
-            self.good_since = now;
-            now + held
-        };
-        out.push(Change::Refused {
-            scope: self.scope.clone(),
-            status: facts.status,
-            until,
-            echo,
-        });
-        if echo && !matches!(self.gate, Gate::Closed { .. }) {
-            return;
-        }
-        self.source = facts.retry_source.map_or_else(
-            || format!("HTTP {} without a hint", facts.status),
-            str::to_owned,
-        );
-        if !echo && self.limits.refused(until) {
-            let rate = self.limits.rate();
-            out.push(Change::Learned {
-                scope: self.scope.clone(),
-                what: rate.map_or_else(
-                    || "a refusal".to_owned(),
-                    |(units, per)| format!("{units} in {per} at most"),
-                ),
-            });
-        }
-        self.turn(now, Gate::Closed { until }, self.source.clone(), out);
-        if HOPELESS < until.since(now) {
-            let why = format!("closed for {} by {}", until.since(now), self.source);
-            out.push(Change::Hopeless {
-                scope: self.scope.clone(),
-                why,
-            });
-        }
-    }
-
-    /// The longest of what the answer says about when to come back: its
-    /// `Retry-After`, else the reset of a dimension that is exhausted.
-    fn hint(&self, facts: &Facts) -> Option<Span> {
-        let exhausted = facts
-            .readings
+    ) -> Option<(Reason, Moment)> {
+        let taken = self.sent + self.reserved;
+        let quotas = self
+            .limiters
             .iter()
-            .filter(|reading| reading.remaining == Some(0))
-            .filter_map(|reading| reading.reset_after)
-            .max();
-        facts.retry_after.or(exhausted)
+            .filter_map(|limiter| limiter.block(now, cost, self.reserved, taken));
+        let learnt = self
+            .discovery
+            .as_ref()
+            .map(Discovery::free_at)
+            .filter(|at| now < *at)
+            .map(|at| (Reason::Pacing, at));
+        self.gate
+            .block(now, probe_safe)
+            .into_iter()
+            .chain(self.seats.block(priority))
+            .chain(quotas)
+            .chain(learnt)
+            .reduce(|first, next| if first.1 < next.1 { next } else { first })
     }
 
-    /// The quota is gone for long, or needs a person.
-    pub(super) fn exhaust(
+    /// Grants a call that nothing blocks.
+    pub(super) fn grant(
         &mut self,
         now: Moment,
-        draw: Draw,
-        facts: &Facts,
-        out: &mut Vec<Change>,
-    ) {
-        self.epoch += 1;
-        self.refusals += 1;
-        self.good_since = now;
-        let word = match facts.meaning {
-            Meaning::Billing => "the account can't pay",
-            _ => "the quota is used up",
-        };
-        self.source = format!("HTTP {}: {word}", facts.status);
-        let gate = match self.hint(facts) {
-            Some(hint) if Span::ZERO < hint => Gate::Closed {
-                until: now + hold(Some(hint), self.minimum, 1, draw),
-            },
-            _ => Gate::Shut,
-        };
-        let until = match gate {
-            Gate::Closed { until } => until,
-            _ => Moment::NEVER,
-        };
-        out.push(Change::Refused {
-            scope: self.scope.clone(),
-            status: facts.status,
-            until,
-            echo: false,
-        });
-        self.turn(now, gate, self.source.clone(), out);
-        let why = format!(
-            "{word}: {}",
-            facts.error_code.as_deref().unwrap_or("no code given")
-        );
-        out.push(Change::Hopeless {
-            scope: self.scope.clone(),
-            why,
-        });
-    }
-
-    /// The provider has no capacity: its own hint holds, no limit is learnt.
-    pub(super) fn overloaded(
-        &mut self,
-        now: Moment,
-        draw: Draw,
-        facts: &Facts,
-        out: &mut Vec<Change>,
-    ) {
-        let Some(hint) = facts.retry_after.filter(|hint| Span::ZERO < *hint) else {
-            return;
-        };
-        let until = now + hold(Some(hint), self.minimum, 0, draw);
-        let until = match self.gate {
-            Gate::Closed { until: already } => already.max(until),
-            Gate::Shut => return,
-            _ => until,
-        };
-        self.source = facts.retry_source.unwrap_or("overload").to_owned();
-        self.turn(
-            now,
-            Gate::Closed { until },
-            format!("overloaded: {}", self.source),
-            out,
-        );
-    }
-
-    /// The probe came back good.
-    pub(super) fn probe_passed(&mut self, now: Moment, draw: Draw, out: &mut Vec<Change>) {
-        self.good_since = now;
-        let to = match self.limits.rate() {
-            Some(_) => Gate::Open,
-            None => Gate::ramp(now, draw),
-        };
-        self.turn(now, to, "the probe was accepted".to_owned(), out);
-    }
-
-    /// The probe's outcome is unknown: another one, later.
-    pub(super) fn probe_lost(&mut self, now: Moment, draw: Draw, out: &mut Vec<Change>) {
-        let held = hold(None, self.minimum, self.hold_level, draw);
-        self.hold_level = self.hold_level.saturating_add(1);
-        let why = "the probe got no answer".to_owned();
-        self.turn(now, Gate::Closed { until: now + held }, why, out);
-    }
-
-    /// The probe never left: the next call may be it.
-    pub(super) fn probe_withdrawn(&mut self, now: Moment) {
-        if self.gate == Gate::Probing {
-            self.gate = Gate::Closed { until: now };
+        permit: PermitId,
+        cost: u64,
+        priority: Priority,
+    ) -> Turn {
+        self.last_used = now;
+        self.reserved += cost;
+        self.seats.take(now, priority);
+        for limiter in &mut self.limiters {
+            limiter.grant(now, cost, permit);
         }
+        if let Some(discovery) = &mut self.discovery {
+            discovery.grant(now, cost, permit);
+        }
+        self.gate.grant(now, permit)
     }
 
-    /// Names malformed fields once each.
-    pub(super) fn report_malformed(&mut self, facts: &Facts, out: &mut Vec<Change>) {
-        for field in &facts.malformed {
-            if self.reported.len() < REPORTED_MAX && !self.reported.contains(field) {
-                self.reported.push(field.clone());
-                out.push(Change::Malformed {
-                    scope: self.scope.clone(),
-                    field: field.clone(),
-                });
+    /// A granted call leaves: from now on its units count as spent. Returns the mark.
+    pub(super) fn left(&mut self, now: Moment, permit: PermitId, cost: u64) -> u64 {
+        debug_assert!(cost <= self.reserved, "what leaves was reserved");
+        let mark = self.sent - self.recent.used(now) + cost;
+        self.recent.push(now, cost);
+        self.reserved = self.reserved.saturating_sub(cost);
+        self.sent += cost;
+        self.history.push(now, cost);
+        for limiter in &mut self.limiters {
+            limiter.left(now, cost, permit);
+        }
+        if let Some(discovery) = &mut self.discovery {
+            discovery.left(now, cost, permit);
+        }
+        mark
+    }
+
+    /// A granted call certainly never left: everything back.
+    pub(super) fn take_back(
+        &mut self,
+        permit: PermitId,
+        (cost, priority): (u64, Priority),
+        sent_at: Option<Moment>,
+        turn: Turn,
+    ) {
+        match sent_at {
+            None => self.reserved = self.reserved.saturating_sub(cost),
+            Some(at) => {
+                self.sent = self.sent.saturating_sub(cost);
+                self.recent.take_back(at, cost);
+                self.history.remove(at, cost);
             }
         }
+        for limiter in &mut self.limiters {
+            limiter.take_back(sent_at, cost, permit);
+        }
+        if let Some(discovery) = &mut self.discovery {
+            discovery.take_back(cost, permit);
+        }
+        self.gate.take_back(permit, turn);
+        self.seats.free(priority);
     }
-}
 
-/// What the policy says of one scope.
-pub(super) struct Rules<'p> {
-    pub(super) declared: Option<&'p ScopeLimits>,
-    pub(super) headroom_permille: u32,
-    pub(super) reserve_interactive: u32,
-    pub(super) minimum: Span,
+    /// The slowest rate that binds it for long; `None` if nothing is known.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        let learnt = self.discovery.as_ref().map(|discovery| {
+            let (units, per) = discovery.rate();
+            Rate { units, per }
+        });
+        self.limiters
+            .iter()
+            .map(Limiter::rate)
+            .chain(learnt)
+            .reduce(|slowest, next| {
+                if next.is_slower_than(slowest) {
+                    next
+                } else {
+                    slowest
+                }
+            })
+    }
+
+    /// Whether nothing of it is in use, so that its place may be given away.
+    pub(super) fn is_idle(&self, now: Moment) -> bool {
+        // Nobody may ever come to probe a scope that is not used any more.
+        let forgotten =
+            self.last_used + FORGOTTEN_AFTER <= now && self.gate.mode(now) != Mode::Closed;
+        let is_free = !self.declared && self.seats.open() == 0;
+        is_free && (self.gate.is_calm(now) || forgotten)
+    }
+
+    /// Whether something would be forgotten with it.
+    pub(super) fn has_learnt(&self) -> bool {
+        !self.limiters.is_empty() || self.discovery.is_some() || self.seats.learnt().is_some()
+    }
+
+    /// Whether a declared quota turned out to have another shape.
+    pub(super) fn is_misdeclared(&self) -> bool {
+        self.limiters.iter().any(Limiter::is_misdeclared)
+    }
+
+    /// The margins in force.
+    pub(super) fn margins(&self) -> Margins {
+        self.margins
+    }
+
+    /// Units ever granted.
+    pub(super) fn taken(&self) -> u64 {
+        self.sent + self.reserved
+    }
+
+    /// Sends that were made before a restart.
+    pub(super) fn seed(&mut self, sends: &[(Moment, u64)]) {
+        for limiter in &mut self.limiters {
+            limiter.seed(sends.iter().copied());
+        }
+    }
 }

@@ -1,170 +1,332 @@
-//! The readable state of a scope (R-LEDGER-3), and what a restart saves of it.
+//! What is shown of a scope, and what a restart reads back.
+
+use std::collections::BTreeMap;
 
 use super::Ledger;
+use super::call::Origin;
+use super::discovery::Discovery;
 use super::gate::Gate;
-use super::limits::Origin;
-use super::scope::ScopeLedger;
+use super::limiter::Limiter;
+use super::map::Place;
+use super::scope::{POLICY, ScopeLedger};
+use crate::action::outcome::Certainty;
 use crate::id::Scope;
+use crate::policy::{Quota, WindowKind};
 use crate::record::{AttemptRow, ScopeRow};
 use crate::time::{Moment, Span};
-use crate::word::Mode;
+use crate::word::{Mode, Priority};
 
-/// One scope, for people and agents.
+/// What is known of one scope (R-LEDGER-3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopeState {
     /// The scope.
     pub scope: Scope,
     /// Its mode.
     pub mode: Mode,
-    /// Nothing before this; `None` if it is not known or something may go now.
+    /// The earliest moment at which an ordinary call of one unit could go;
+    /// `None` if it could go now, or if it waits for an event (a closed scope:
+    /// for a person).
     pub next_allowed_at: Option<Moment>,
-    /// Units per window.
+    /// Units per window of the quota that binds first; `None` if none is known.
     pub limit: Option<u64>,
-    /// The window's length.
-    pub window: Option<Span>,
-    /// Units left: what the window leaves, or less if the provider says less.
+    /// Units left of it now, after what is reserved and what others used.
     pub remaining: Option<u64>,
-    /// Until more is back.
+    /// Its window.
+    pub window: Option<Span>,
+    /// Until more is back: as last told, or as the window says.
     pub reset_after: Option<Span>,
-    /// Units spent in the window.
-    pub spent: u64,
-    /// Units reserved for calls whose first byte has not left.
-    pub reserved: u64,
-    /// Distance between two calls, where they are paced.
-    pub spacing: Option<Span>,
+    /// Where this came from, in words.
+    pub source: String,
+    /// Where the limit came from; `None` if there is none.
+    pub origin: Option<Origin>,
     /// Calls open now.
     pub in_flight: u32,
-    /// Most calls open at once.
+    /// Most calls open at once, declared or learnt.
     pub max_concurrent: Option<u32>,
-    /// Where the limits come from.
-    pub origin: Origin,
-    /// Whether the declared shape turned out to be wrong.
-    pub misdeclared: bool,
-    /// Where the state comes from, in words.
-    pub source: String,
-    /// Refusal events.
+    /// Every quota of it.
+    pub quotas: Vec<QuotaState>,
+    /// Units granted and not sent.
+    pub reserved: u64,
+    /// Counts the refusal events.
+    pub epoch: u64,
+    /// Refusals that were news.
     pub refusals: u64,
-    /// Refusals that belonged to an event already known.
+    /// Refusals that only repeated what was known.
     pub echoes: u64,
+    /// Units that others used in the current window, at least.
+    pub foreign: u64,
+    /// Whether a declared quota was found to have another shape and is paced evenly.
+    pub misdeclared: bool,
 }
 
-impl ScopeLedger {
-    fn state(&self, now: Moment) -> ScopeState {
-        let tightest = self.limits.tightest(now);
-        let (limit, window, spent, reserved) = match tightest {
-            Some((limit, window, spent, reserved)) => (Some(limit), Some(window), spent, reserved),
-            None => (None, None, 0, 0),
-        };
-        let own = limit.map(|limit| limit.saturating_sub(spent + reserved));
-        let told = self
-            .limits
-            .ceiling
-            .filter(|c| now < c.until)
-            .map(|c| c.left);
-        let remaining = match (own, told) {
-            (Some(own), Some(told)) => Some(own.min(told)),
-            (own, told) => own.or(told),
-        };
-        ScopeState {
-            scope: self.scope.clone(),
-            mode: self.mode(),
-            next_allowed_at: self.next_allowed_at(now).filter(|at| now < *at),
-            limit,
-            window,
-            remaining,
-            reset_after: self.reset_at.filter(|at| now < *at).map(|at| at.since(now)),
-            spent,
-            reserved,
-            spacing: self.limits.distance(),
-            in_flight: self.in_flight,
-            max_concurrent: self.seats(),
-            origin: self.limits.origin,
-            misdeclared: self.limits.misdeclared,
-            source: self.source.clone(),
-            refusals: self.refusals,
-            echoes: self.echoes,
-        }
-    }
-
-    fn save(&self, now: Moment) -> ScopeRow {
-        let state = self.state(now);
-        ScopeRow {
-            scope: self.scope.clone(),
-            mode: state.mode,
-            next_allowed_at: match self.gate {
-                Gate::Closed { until } => Some(until),
-                Gate::Shut => Some(Moment::NEVER),
-                _ => None,
-            },
-            remaining: state.remaining,
-            limit: state.limit,
-            window: state.window,
-            reset_at: self.reset_at,
-            spacing: state.spacing,
-            max_concurrent: self.learned_concurrent,
-            epoch: self.epoch,
-            hold_level: self.hold_level,
-            misdeclared: self.limits.misdeclared,
-            source: self.source.clone(),
-        }
-    }
-
-    fn restore(&mut self, now: Moment, row: &ScopeRow) {
-        self.epoch = row.epoch;
-        self.hold_level = row.hold_level;
-        self.learned_concurrent = row.max_concurrent;
-        self.source.clone_from(&row.source);
-        self.reset_at = row.reset_at;
-        self.limits.restore(row);
-        self.gate = match (row.mode, row.next_allowed_at) {
-            (Mode::Closed, Some(Moment::NEVER)) => Gate::Shut,
-            (Mode::Closed, Some(until)) => Gate::Closed { until },
-            // What a probe or a ramp was up to is not known any more: one call sees.
-            (Mode::Closed | Mode::Probing | Mode::Ramping, _) => Gate::Closed { until: now },
-            (Mode::Normal | Mode::Throttled, _) => Gate::Open,
-        };
-    }
+/// One quota of a scope. `cap + debt = available + reserved + spent + foreign`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaState {
+    /// Units per window, declared, told or learnt.
+    pub limit: u64,
+    /// The window.
+    pub window: Span,
+    /// Where it came from.
+    pub origin: Origin,
+    /// Whether starts are spaced evenly.
+    pub paced: bool,
+    /// Units that are granted per window and spread.
+    pub cap: u64,
+    /// Units that could be granted now.
+    pub available: u64,
+    /// Units granted and not sent.
+    pub reserved: u64,
+    /// Units sent within window and spread.
+    pub spent: u64,
+    /// Units that others used.
+    pub foreign: u64,
+    /// Units beyond the cap, after a limit was lowered or a larger call went.
+    pub debt: u64,
 }
 
 impl Ledger {
-    /// What is known of a scope.
+    /// What is known of a scope; `None` if it was never used nor declared.
     pub fn state(&self, now: Moment, scope: &Scope) -> Option<ScopeState> {
-        self.scopes.get(scope).map(|scope| scope.state(now))
+        self.scopes.get(scope).map(|ledger| show(now, ledger))
     }
 
-    /// What is known of every scope.
+    /// What is known of every scope, in the order of their names.
     pub fn states(&self, now: Moment) -> impl Iterator<Item = ScopeState> {
-        self.scopes.values().map(move |scope| scope.state(now))
+        self.scopes.iter().map(move |(_, ledger)| show(now, ledger))
     }
 
-    /// What a restart needs of a scope.
+    /// What a restart needs of a scope. `limit` and `window` are those that the
+    /// headers told: what is declared is read from the policy.
     pub fn save(&self, now: Moment, scope: &Scope) -> Option<ScopeRow> {
-        self.scopes.get(scope).map(|scope| scope.save(now))
+        let ledger = self.scopes.get(scope)?;
+        let state = show(now, ledger);
+        let told = told(ledger);
+        let mode = ledger.gate.mode(now);
+        Some(ScopeRow {
+            scope: scope.clone(),
+            mode,
+            next_allowed_at: ledger.gate.next_allowed_at(now),
+            remaining: state.remaining,
+            limit: told.map(|limiter| limiter.quota().limit),
+            window: told
+                .map(|limiter| limiter.quota().window)
+                .or_else(|| ledger.discovery.as_ref().map(Discovery::window)),
+            reset_at: state.reset_after.map(|reset| now + reset),
+            spacing: ledger.discovery.as_ref().map(Discovery::spacing),
+            max_concurrent: ledger.seats.learnt(),
+            epoch: ledger.gate.epoch(),
+            hold_level: ledger.gate.level(),
+            misdeclared: ledger.is_misdeclared(),
+            source: state.source,
+        })
     }
 
-    /// Takes up what the tables have: gates with the rest of their hold, learnt
-    /// limits, and the windows, rebuilt from the sends that may still count. A
-    /// send whose moment is not known counts from now: a whole window, to be safe.
-    pub fn restore(&mut self, now: Moment, rows: &[ScopeRow], sends: &[AttemptRow]) {
-        for row in rows {
-            self.touch(now, &row.scope);
-            if let Some(scope) = self.scopes.get_mut(&row.scope) {
-                scope.restore(now, row);
+    /// After a restart: holds stand for what is left of them, what was learnt
+    /// is known again, and the windows hold what the attempts say. An attempt
+    /// that was open then may have left at any time up to now, and counts as
+    /// sent now. Attempts of other accounts are left alone.
+    ///
+    /// Cost: O(n log n) in the attempts.
+    pub fn restore(&mut self, now: Moment, saved: &[ScopeRow], attempts: &[AttemptRow]) {
+        self.version += 1;
+        for row in saved {
+            let place = self.scopes.ensure(now, &row.scope);
+            if let Some(ledger) = self.scopes.at_mut(place) {
+                restore_scope(now, ledger, row);
             }
         }
-        let mut sends: Vec<(Moment, &AttemptRow)> = sends
-            .iter()
-            .filter(|row| row.certainty != Some(crate::action::outcome::Certainty::NotSent))
-            .map(|row| (row.sent_at.unwrap_or(now).min(now), row))
-            .collect();
-        sends.sort_by_key(|(at, row)| (*at, row.action, row.kind, row.attempt));
-        for (at, row) in sends {
-            for name in &row.scopes {
-                self.touch(now, name);
-                if let Some(scope) = self.scopes.get_mut(name) {
-                    scope.limits.record(at, u64::from(row.requests));
+        let mut sends: BTreeMap<&Scope, Vec<(Moment, u64)>> = BTreeMap::new();
+        let own = |row: &&AttemptRow| row.scopes.first() == Some(&self.account);
+        for row in attempts.iter().filter(own) {
+            if let Some(at) = left_at(now, row) {
+                for scope in &row.scopes {
+                    let units = u64::from(row.requests);
+                    sends.entry(scope).or_default().push((at, units));
                 }
             }
         }
+        for (scope, sends) in &mut sends {
+            sends.sort_unstable();
+            if let Some(place) = self.scopes.place(scope)
+                && let Some(ledger) = self.scopes.at_mut(place)
+            {
+                ledger.seed(sends);
+            }
+        }
+        let places: Vec<Place> = self.scopes.iter().map(|(place, _)| place).collect();
+        for place in places {
+            self.rearm(now, place);
+        }
+    }
+}
+
+/// When a send left, as far as its row knows; `None` if it did not.
+fn left_at(now: Moment, row: &AttemptRow) -> Option<Moment> {
+    match (row.certainty, row.sent_at) {
+        (None, _) => Some(now),
+        (Some(Certainty::NotSent), _) => None,
+        (Some(_), sent_at) => Some(sent_at?.min(now)),
+    }
+}
+
+fn restore_scope(now: Moment, ledger: &mut ScopeLedger, row: &ScopeRow) {
+    let counts = (row.epoch, row.hold_level);
+    ledger.gate = Gate::restored(now, row.mode, row.next_allowed_at, counts);
+    ledger.announced = row.mode;
+    ledger.last_used = now;
+    ledger.held_by.clone_from(&row.source);
+    ledger.why.clone_from(&row.source);
+    if let Some(spacing) = row.spacing {
+        let window = row.window.unwrap_or(Span::from_secs(10));
+        ledger.discovery = Some(Discovery::restored(now, spacing, window));
+    }
+    if let Some(cap) = row.max_concurrent {
+        ledger.seats.learn(now, cap);
+    }
+    if let (Some(limit), Some(window)) = (row.limit, row.window)
+        && 0 < limit
+        && !window.is_zero()
+        && !ledger
+            .limiters
+            .iter()
+            .any(|known| known.quota().window == window)
+    {
+        let quota = Quota {
+            limit,
+            window,
+            kind: WindowKind::Unknown,
+        };
+        let mut limiter = Limiter::new(quota, Origin::Header, ledger.margins());
+        if let (Some(0), Some(reset_at)) = (row.remaining, row.reset_at) {
+            limiter.told.run_dry(reset_at);
+        }
+        ledger.limiters.push(limiter);
+    }
+    if row.misdeclared {
+        ledger
+            .limiters
+            .iter_mut()
+            .for_each(Limiter::restore_misdeclared);
+    }
+}
+
+/// The quota that the headers told, if they told one.
+fn told(ledger: &ScopeLedger) -> Option<&Limiter> {
+    ledger
+        .limiters
+        .iter()
+        .find(|limiter| limiter.origin() == Origin::Header)
+}
+
+fn show(now: Moment, ledger: &ScopeLedger) -> ScopeState {
+    let quotas: Vec<QuotaState> = ledger
+        .limiters
+        .iter()
+        .map(|limiter| show_quota(now, ledger, limiter))
+        .chain(ledger.discovery.as_ref().map(show_learnt))
+        .collect();
+    let binding = ledger
+        .limiters
+        .iter()
+        .zip(&quotas)
+        .min_by_key(|(_, quota)| quota.available);
+    let block = ledger.block(now, 1, Priority::Normal, true);
+    let reset_after = binding.and_then(|(limiter, quota)| {
+        let told = limiter.told.reset_at().filter(|reset| now < *reset);
+        let own = limiter.next_freed(now);
+        let at = told.or_else(|| own.filter(|_| 0 < quota.spent))?;
+        Some(at.since(now))
+    });
+    let shown = binding.map(|(_, quota)| quota).or_else(|| quotas.last());
+    let origin = match (shown, ledger.seats.cap(), ledger.seats.learnt()) {
+        (Some(quota), _, _) => Some(quota.origin),
+        (None, Some(_), None) => Some(Origin::Policy),
+        (None, Some(_), Some(_)) => Some(Origin::Learned),
+        (None, None, _) => None,
+    };
+    ScopeState {
+        scope: ledger.name.clone(),
+        mode: ledger.gate.mode(now),
+        next_allowed_at: block
+            .map(|(_, until)| until)
+            .filter(|until| *until < Moment::NEVER),
+        limit: shown.map(|quota| quota.limit),
+        remaining: binding.map(|(limiter, quota)| {
+            let told = limiter.told.left(now, ledger.taken());
+            match limiter.origin() {
+                Origin::Header => told.unwrap_or(quota.available),
+                _ => quota.available,
+            }
+        }),
+        window: shown.map(|quota| quota.window),
+        reset_after,
+        source: source(now, ledger, origin, binding.map(|(limiter, _)| limiter)),
+        origin,
+        in_flight: ledger.seats.open(),
+        max_concurrent: ledger.seats.cap(),
+        reserved: ledger.reserved,
+        epoch: ledger.gate.epoch(),
+        refusals: ledger.refusals,
+        echoes: ledger.echoes,
+        foreign: quotas.iter().map(|quota| quota.foreign).max().unwrap_or(0),
+        misdeclared: ledger.is_misdeclared(),
+        quotas,
+    }
+}
+
+/// Where the state came from: the hold while it holds, else the limit.
+fn source(
+    now: Moment,
+    ledger: &ScopeLedger,
+    origin: Option<Origin>,
+    binding: Option<&Limiter>,
+) -> String {
+    let held = ledger.gate.mode(now) != Mode::Normal && !ledger.held_by.is_empty();
+    match (origin, binding) {
+        _ if held => ledger.held_by.clone(),
+        (Some(Origin::Declared), Some(limiter)) if limiter.is_misdeclared() => {
+            format!("{POLICY}, paced evenly because the provider refused below the limit")
+        }
+        (Some(Origin::Declared | Origin::Policy), _) => POLICY.to_owned(),
+        (Some(Origin::Header), Some(limiter)) if !limiter.told.source().is_empty() => {
+            limiter.told.source().to_owned()
+        }
+        (Some(origin), _) => origin.word().to_owned(),
+        (None, _) => String::new(),
+    }
+}
+
+fn show_quota(now: Moment, ledger: &ScopeLedger, limiter: &Limiter) -> QuotaState {
+    let (cap, spent) = (limiter.cap(), limiter.spent(now));
+    let foreign = limiter.told.foreign(now).units;
+    let taken = spent + foreign + ledger.reserved;
+    QuotaState {
+        limit: limiter.quota().limit,
+        window: limiter.quota().window,
+        origin: limiter.origin(),
+        paced: limiter.is_paced(),
+        cap,
+        available: cap.saturating_sub(taken),
+        reserved: ledger.reserved,
+        spent,
+        foreign,
+        debt: taken.saturating_sub(cap),
+    }
+}
+
+/// A learnt rate counts nothing: it only spaces.
+fn show_learnt(discovery: &Discovery) -> QuotaState {
+    let limit = discovery.limit();
+    QuotaState {
+        limit,
+        window: discovery.window(),
+        origin: Origin::Learned,
+        paced: true,
+        cap: limit,
+        available: limit,
+        reserved: 0,
+        spent: 0,
+        foreign: 0,
+        debt: 0,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | agents configured | the path has a run token | who it is |
 //! |---|---|---|
-//! | no | no | `Rategov-Agent`, else `default`: everybody who reaches the listener |
+//! | no | no | `Rategov-Agent`, else `default`: everybody who reaches the listener, but no web page |
 //! | no | yes | the run's agent |
 //! | yes | no | the agent whose token is in `Authorization: Bearer`, `x-api-key`, `x-goog-api-key` or `api-key` |
 //! | yes | yes | the run's agent |
@@ -12,12 +12,15 @@
 //! if what it carries is an agent's token. Comparisons are by SHA-256 digest, in
 //! constant time.
 
+mod browser;
 pub mod headers_in;
 pub mod operator;
+pub mod operator_token;
 pub mod pass_through;
 pub mod run_tokens;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::{HeaderMap, header};
@@ -134,12 +137,18 @@ pub enum AuthRefusal {
     /// The run in the path has ended, or never was.
     #[error("this run has ended, or never was")]
     RunUnknown,
+    /// No agents are configured, and a web page of elsewhere is calling.
+    #[error("the request comes from a web page of another site")]
+    ForeignPage,
 }
 
 impl AuthRefusal {
-    /// The status of the answer. All are 401, which no SDK retries.
+    /// The status of the answer: one that no SDK retries.
     pub const fn status(self) -> u16 {
-        401
+        match self {
+            AuthRefusal::ForeignPage => 403,
+            _ => 401,
+        }
     }
 
     /// A stable word for programs.
@@ -149,16 +158,24 @@ impl AuthRefusal {
             AuthRefusal::TokenUnknown => "agent_token_unknown",
             AuthRefusal::TokenAmbiguous => "agent_token_ambiguous",
             AuthRefusal::RunUnknown => "run_unknown",
+            AuthRefusal::ForeignPage => "foreign_page",
         }
     }
 
     /// What to do about it.
     pub const fn hint(self) -> &'static str {
         match self {
-            AuthRefusal::TokenMissing => "send the agent's token where your SDK sends its API key, or start the program with `rategov exec --agent NAME`",
-            AuthRefusal::TokenUnknown => "the governor holds the provider's key; send the agent's own token instead",
+            AuthRefusal::TokenMissing => {
+                "send the agent's token where your SDK sends its API key, or start the program with `rategov exec --agent NAME`"
+            }
+            AuthRefusal::TokenUnknown => {
+                "the governor holds the provider's key; send the agent's own token instead"
+            }
             AuthRefusal::TokenAmbiguous => "send one token",
             AuthRefusal::RunUnknown => "start the program again with `rategov exec`",
+            AuthRefusal::ForeignPage => {
+                "configure `agents`, and let the page send an agent's token"
+            }
         }
     }
 }
@@ -169,12 +186,18 @@ pub struct Agents {
     configured: BTreeMap<Agent, AgentSettings>,
     keyring: Arc<Keyring>,
     runs: Arc<RunTokens>,
+    listener: SocketAddr,
 }
 
 impl Agents {
     /// The agents of a policy. The runs outlive it.
     pub fn new(settings: &Settings, keyring: Arc<Keyring>, runs: Arc<RunTokens>) -> Agents {
-        Agents { configured: settings.agents.clone(), keyring, runs }
+        Agents {
+            configured: settings.agents.clone(),
+            keyring,
+            runs,
+            listener: settings.listen.agents,
+        }
     }
 
     /// Proves who calls. `run` is the run token of the path, if it has one.
@@ -192,6 +215,9 @@ impl Agents {
             return self.run_caller(headers, run);
         }
         if self.configured.is_empty() {
+            if browser::is_foreign_page(headers, self.listener) {
+                return Err(AuthRefusal::ForeignPage);
+            }
             let agent = match &asked.agent {
                 Some(agent) => agent.clone(),
                 None => Agent::new(DEFAULT_AGENT).expect("`default` is seven letters"),
@@ -216,8 +242,14 @@ impl Agents {
                 _ => {}
             }
         }
-        let refusal = if presented { AuthRefusal::TokenUnknown } else { AuthRefusal::TokenMissing };
-        let settings = found.and_then(|agent| self.configured.get(agent)).ok_or(refusal)?;
+        let refusal = if presented {
+            AuthRefusal::TokenUnknown
+        } else {
+            AuthRefusal::TokenMissing
+        };
+        let settings = found
+            .and_then(|agent| self.configured.get(agent))
+            .ok_or(refusal)?;
         Ok(Caller {
             limits: settings.limits.clone(),
             usual: settings.limits.ceiling,
@@ -238,10 +270,12 @@ impl Agents {
                 (open, Rights::default(), Priority::Normal)
             }
         };
-        let ceiling = run.priority.map_or(own.ceiling, |asked| asked.max(own.ceiling));
+        let ceiling = run
+            .priority
+            .map_or(own.ceiling, |asked| asked.max(own.ceiling));
         let is_ours = tokens(headers).any(|token| self.keyring.agent(token).is_some());
         Ok(Caller {
-            usual: usual.max(ceiling),
+            usual: run.priority.unwrap_or(usual).max(ceiling),
             limits: AgentLimits { ceiling, ..own },
             rights,
             task: run.task,
@@ -263,6 +297,11 @@ impl Agents {
         }
         self.runs.start(request)
     }
+
+    /// Ends a run; its token is worth nothing afterwards. `None` if it has ended already.
+    pub fn end_run(&self, id: RunId) -> Option<Run> {
+        self.runs.end(id)
+    }
 }
 
 /// What could be a token, in the headers that SDKs use for their keys.
@@ -270,7 +309,9 @@ fn tokens(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let authorizations = headers.get_all(header::AUTHORIZATION).iter();
     let bearers = authorizations.filter_map(|value| bearer(value.as_bytes()));
     let keys = ["x-api-key", "x-goog-api-key", "api-key"].into_iter();
-    let keys = keys.flat_map(|name| headers.get_all(name)).map(|value| value.as_bytes());
+    let keys = keys
+        .flat_map(|name| headers.get_all(name))
+        .map(|value| value.as_bytes());
     bearers.chain(keys.filter(|key| !key.is_empty()))
 }
 

@@ -15,7 +15,7 @@ use rategov_core::id::{Account, Provider};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use crate::config::settings::{AccountSettings, CredentialSlot, ProviderSettings};
+use crate::config::settings::{AccountSettings, CredentialSlot, PLACEHOLDER_KEY, ProviderSettings};
 
 /// Headers in which SDKs send credentials, besides the one of the provider.
 const USUAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
@@ -49,13 +49,19 @@ impl fmt::Debug for Presented<'_> {
 
 impl<'h> Presented<'h> {
     /// The credential of a call: that of the provider's own header, else the first
-    /// of the usual ones.
+    /// of the usual ones. The placeholder of `rategov exec` is none.
     pub fn find(headers: &'h HeaderMap, slot: &CredentialSlot) -> Option<Presented<'h>> {
         let names = std::iter::once(slot.header.as_str()).chain(USUAL_HEADERS);
         names.into_iter().find_map(|name| {
             let header = HeaderName::from_bytes(name.as_bytes()).ok()?;
             let (header, value) = headers.iter().find(|(own, _)| **own == header)?;
-            (!value.is_empty()).then_some(Presented { header, value: value.as_bytes() })
+            let presented = Presented {
+                header,
+                value: value.as_bytes(),
+            };
+            let is_one = !matches!(presented.credential(), b"")
+                && presented.credential() != PLACEHOLDER_KEY.as_bytes();
+            is_one.then_some(presented)
         })
     }
 
@@ -95,7 +101,10 @@ impl IdentityKey {
         provider: &'s ProviderSettings,
         presented: Option<Presented<'_>>,
     ) -> OwnAccount<'s> {
-        let joined = provider.accounts.iter().find(|account| account.credentials.is_empty());
+        let joined = provider
+            .accounts
+            .iter()
+            .find(|account| account.credentials.is_empty());
         if let Some(account) = joined {
             return OwnAccount::Declared(account);
         }
@@ -115,7 +124,9 @@ impl IdentityKey {
         mac.update(&[0]);
         mac.update(credential);
         let hash = mac.finalize().into_bytes();
-        hash[..10].iter().fold(String::from("key-"), |name, byte| name + &format!("{byte:02x}"))
+        hash[..10].iter().fold(String::from("key-"), |name, byte| {
+            name + &format!("{byte:02x}")
+        })
     }
 }
 
@@ -164,9 +175,23 @@ mod tests {
     }
 
     #[test]
+    fn the_placeholder_of_exec_is_no_credential() {
+        let placeholder = format!("Bearer {PLACEHOLDER_KEY}");
+        let none = name(1, "openai", &[]);
+        assert_eq!(name(1, "openai", &[("authorization", &placeholder)]), none);
+        assert_eq!(name(1, "openai", &[("authorization", "Bearer ")]), none);
+    }
+
+    #[test]
     fn the_providers_own_header_decides_where_two_are_sent() {
-        let both = [("authorization", "Bearer other"), ("x-api-key", "sk-canary")];
-        assert_eq!(name(1, "anthropic", &both), name(1, "anthropic", &[("x-api-key", "sk-canary")]));
+        let both = [
+            ("authorization", "Bearer other"),
+            ("x-api-key", "sk-canary"),
+        ];
+        assert_eq!(
+            name(1, "anthropic", &both),
+            name(1, "anthropic", &[("x-api-key", "sk-canary")])
+        );
         let mut headers = HeaderMap::new();
         headers.insert("x-api-key", "sk-canary".parse().unwrap());
         let settings = Settings::default();

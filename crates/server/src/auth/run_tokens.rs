@@ -96,8 +96,17 @@ impl RunTokens {
             return Err(RunRefusal::Full);
         }
         runs.last += 1;
-        let RunRequest { agent, task, priority } = request;
-        let run = Run { id: RunId(runs.last), agent, task, priority };
+        let RunRequest {
+            agent,
+            task,
+            priority,
+        } = request;
+        let run = Run {
+            id: RunId(runs.last),
+            agent,
+            task,
+            priority,
+        };
         runs.by_token.insert(digest, run.clone());
         Ok((run, token))
     }

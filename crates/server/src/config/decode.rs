@@ -11,15 +11,18 @@
 //! Values are never repeated in a message of this file, since any of them may be
 //! a secret in the wrong place; only the units show what they could not read.
 
+mod error;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fmt;
 
 use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, IntoDeserializer, MapAccess,
-    SeqAccess, Unexpected, VariantAccess, Visitor,
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+    VariantAccess, Visitor,
 };
 use serde::{Deserialize, forward_to_deserialize_any};
+
+use error::DecodeError;
 
 use super::mistake::{Collector, MISTAKES_MAX, Mark, meant};
 use super::tree::{Entry, Node, Value};
@@ -31,15 +34,24 @@ pub(crate) fn decode<'t, T: Deserialize<'t> + Default>(
     root: &'t Node,
     mistakes: &mut Collector,
 ) -> T {
-    let pass = Pass { set_aside: RefCell::default(), notes: RefCell::default() };
+    let pass = Pass {
+        set_aside: RefCell::default(),
+        notes: RefCell::default(),
+    };
     let mut result = T::default();
     for _ in 0..MISTAKES_MAX {
-        match T::deserialize(Cursor { node: root, pass: &pass }) {
+        match T::deserialize(Cursor {
+            node: root,
+            pass: &pass,
+        }) {
             Ok(read) => {
                 result = read;
                 break;
             }
-            Err(DecodeError { at: Some((identity, mark)), text }) => {
+            Err(DecodeError {
+                at: Some((identity, mark)),
+                text,
+            }) => {
                 mistakes.add(mark, text);
                 if !pass.set_aside.borrow_mut().insert(identity) {
                     break; // The same node again: nothing more can be learnt.
@@ -83,85 +95,6 @@ impl Pass {
     }
 }
 
-/// An error on its way to the node that it belongs to.
-#[derive(Debug)]
-struct DecodeError {
-    at: Option<(Identity, Mark)>,
-    text: String,
-}
-
-impl DecodeError {
-    /// Places the error at this node, unless an inner node has claimed it.
-    fn or_at(mut self, node: &Node) -> DecodeError {
-        self.at.get_or_insert((identity(node), node.mark));
-        self
-    }
-}
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for DecodeError {}
-
-impl serde::de::Error for DecodeError {
-    fn custom<T: fmt::Display>(text: T) -> DecodeError {
-        DecodeError { at: None, text: text.to_string() }
-    }
-
-    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> DecodeError {
-        let expected = plain(&expected.to_string());
-        DecodeError::custom(format!("expected {expected}, found {}", kind(&found)))
-    }
-
-    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> DecodeError {
-        let expected = plain(&expected.to_string());
-        match found {
-            Unexpected::Unsigned(n) => DecodeError::custom(format!("{n} is not {expected}")),
-            Unexpected::Signed(n) => DecodeError::custom(format!("{n} is not {expected}")),
-            other => DecodeError::custom(format!("expected {expected}, found {}", kind(&other))),
-        }
-    }
-
-    fn unknown_variant(word: &str, known: &'static [&'static str]) -> DecodeError {
-        let mut text = format!("unknown word `{}`", shown(word));
-        if let Some(hint) = meant(word, known.iter().copied()) {
-            text.push_str(&format!("\nhint: {hint}"));
-        }
-        DecodeError::custom(text)
-    }
-}
-
-/// Rust's names of types in a person's words.
-fn plain(expected: &str) -> String {
-    match expected {
-        "u16" => "a whole number from 0 to 65535".to_owned(),
-        "u32" => "a whole number from 0 to 4294967295".to_owned(),
-        "u64" | "usize" => "a whole number".to_owned(),
-        "f64" => "a number".to_owned(),
-        "a string" => "text".to_owned(),
-        "a sequence" => "a list".to_owned(),
-        "a boolean" => "`true` or `false`".to_owned(),
-        other if other.starts_with("struct ") => "a map of keys".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
-fn kind(found: &Unexpected<'_>) -> &'static str {
-    match found {
-        Unexpected::Bool(_) => "true or false",
-        Unexpected::Unsigned(_) | Unexpected::Signed(_) => "a number",
-        Unexpected::Float(_) => "a fraction",
-        Unexpected::Char(_) | Unexpected::Str(_) | Unexpected::Bytes(_) => "text",
-        Unexpected::Unit | Unexpected::Option => "nothing",
-        Unexpected::Seq => "a list",
-        Unexpected::Map => "a map",
-        _ => "something else",
-    }
-}
-
 /// A node being read.
 #[derive(Clone, Copy)]
 struct Cursor<'t, 'p> {
@@ -171,13 +104,20 @@ struct Cursor<'t, 'p> {
 
 impl<'t> Cursor<'t, '_> {
     /// The entries to be read: the first of each key, without those set aside.
-    fn entries(self, entries: &'t [Entry], fields: Option<&'static [&'static str]>) -> Vec<&'t Entry> {
+    fn entries(
+        self,
+        entries: &'t [Entry],
+        fields: Option<&'static [&'static str]>,
+    ) -> Vec<&'t Entry> {
         let mut seen = BTreeSet::new();
         let mut kept = Vec::new();
         for entry in entries {
             if !seen.insert(entry.key.as_str()) {
                 let key = shown(&entry.key);
-                self.pass.note(entry.mark, format!("`{key}` is written twice\nhint: keep one of them"));
+                self.pass.note(
+                    entry.mark,
+                    format!("`{key}` is written twice\nhint: keep one of them"),
+                );
                 continue;
             }
             if let Some(fields) = fields
@@ -209,9 +149,10 @@ impl<'t> Deserializer<'t> for Cursor<'t, '_> {
             Value::Negative(value) => visitor.visit_i64(*value),
             Value::Fraction(value) => visitor.visit_f64(*value),
             Value::Text(text) => visitor.visit_borrowed_str(text),
-            Value::List(nodes) => {
-                visitor.visit_seq(Items { nodes: nodes.iter(), pass: self.pass })
-            }
+            Value::List(nodes) => visitor.visit_seq(Items {
+                nodes: nodes.iter(),
+                pass: self.pass,
+            }),
             Value::Map(entries) => visitor.visit_map(Entries {
                 entries: self.entries(entries, None).into_iter(),
                 value: None,
@@ -242,14 +183,22 @@ impl<'t> Deserializer<'t> for Cursor<'t, '_> {
             }
         };
         visitor
-            .visit_map(Entries { entries: entries.into_iter(), value: None, pass: self.pass })
+            .visit_map(Entries {
+                entries: entries.into_iter(),
+                value: None,
+                pass: self.pass,
+            })
             .map_err(|error| error.or_at(self.node))
     }
 
     fn deserialize_map<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         match &self.node.value {
             Value::Null => visitor
-                .visit_map(Entries { entries: Vec::new().into_iter(), value: None, pass: self.pass })
+                .visit_map(Entries {
+                    entries: Vec::new().into_iter(),
+                    value: None,
+                    pass: self.pass,
+                })
                 .map_err(|error| error.or_at(self.node)),
             _ => self.deserialize_any(visitor),
         }
@@ -262,9 +211,14 @@ impl<'t> Deserializer<'t> for Cursor<'t, '_> {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         let result = match &self.node.value {
-            Value::Text(word) if variants.contains(&word.as_str()) => visitor.visit_enum(Word(word)),
+            Value::Text(word) if variants.contains(&word.as_str()) => {
+                visitor.visit_enum(Word(word))
+            }
             Value::Text(word) => Err(DecodeError::unknown_variant(word, variants)),
-            other => Err(DecodeError::custom(format!("expected a word, found {}", other.kind()))),
+            other => Err(DecodeError::custom(format!(
+                "expected a word, found {}",
+                other.kind()
+            ))),
         };
         result.map_err(|error| error.or_at(self.node))
     }
@@ -319,17 +273,25 @@ impl<'t> MapAccess<'t> for Entries<'t, '_> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, DecodeError> {
-        let Some(entry) = self.entries.next() else { return Ok(None) };
+        let Some(entry) = self.entries.next() else {
+            return Ok(None);
+        };
         self.value = Some(&entry.node);
         let key: serde::de::value::BorrowedStrDeserializer<'t, DecodeError> =
             serde::de::value::BorrowedStrDeserializer::new(&entry.key);
         seed.deserialize(key).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'t>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
+    fn next_value_seed<V: DeserializeSeed<'t>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, DecodeError> {
         match self.value.take() {
             Some(node) => seed
-                .deserialize(Cursor { node, pass: self.pass })
+                .deserialize(Cursor {
+                    node,
+                    pass: self.pass,
+                })
                 .map_err(|error| error.or_at(node)),
             None => Err(DecodeError::custom("a value was asked for before its key")),
         }
@@ -343,7 +305,10 @@ impl<'t> EnumAccess<'t> for Word<'t> {
     type Error = DecodeError;
     type Variant = Bare;
 
-    fn variant_seed<V: DeserializeSeed<'t>>(self, seed: V) -> Result<(V::Value, Bare), DecodeError> {
+    fn variant_seed<V: DeserializeSeed<'t>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Bare), DecodeError> {
         Ok((seed.deserialize(self.0.into_deserializer())?, Bare))
     }
 }

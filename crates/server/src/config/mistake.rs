@@ -41,7 +41,11 @@ impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.mark.line {
             0 => write!(f, "{}: {}", self.file, self.cause)?,
-            line => write!(f, "{}:{line}:{}: {}", self.file, self.mark.column, self.cause)?,
+            line => write!(
+                f,
+                "{}:{line}:{}: {}",
+                self.file, self.mark.column, self.cause
+            )?,
         }
         match &self.hint {
             Some(hint) => write!(f, "\n  hint: {hint}"),
@@ -78,7 +82,10 @@ pub(crate) struct Collector {
 
 impl Collector {
     pub(crate) fn new(file: &str) -> Collector {
-        Collector { file: Arc::from(shown(file).as_ref()), found: Vec::new() }
+        Collector {
+            file: Arc::from(shown(file).as_ref()),
+            found: Vec::new(),
+        }
     }
 
     /// Adds a mistake, whose text may carry its hint after `\nhint: `.
@@ -91,7 +98,12 @@ impl Collector {
             Some((cause, hint)) => (cause.to_owned(), Some(hint.to_owned())),
             None => (text, None),
         };
-        let mistake = Mistake { file: Arc::clone(&self.file), mark, cause, hint };
+        let mistake = Mistake {
+            file: Arc::clone(&self.file),
+            mark,
+            cause,
+            hint,
+        };
         if !self.found.contains(&mistake) {
             self.found.push(mistake);
         }
@@ -117,16 +129,13 @@ pub(crate) fn meant<'a>(
     match list.len() {
         0 => None,
         1..=16 => Some(format!("known here: {}", list.join(", "))),
-        _ => Some("`rategov policy explain` lists the known keys".to_owned()),
+        _ => Some("`examples/rategov.yaml` explains every key".to_owned()),
     }
 }
 
 /// The known word with the smallest edit distance, if that is at most a third of
 /// the word's length (and at least one slip is always forgiven).
-pub(crate) fn nearest<'a>(
-    word: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const WORD_CHARS_MAX: usize = 64;
     if word.chars().count() > WORD_CHARS_MAX {
         return None;
@@ -155,7 +164,9 @@ fn distance(a: &str, b: &str) -> usize {
         let mut row = vec![i; b.len() + 1];
         for j in 1..=b.len() {
             let substitution = usize::from(a[i - 1] != b[j - 1]);
-            row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + substitution);
+            row[j] = (last[j] + 1)
+                .min(row[j - 1] + 1)
+                .min(last[j - 1] + substitution);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
                 row[j] = row[j].min(before_last[j - 2] + 1);
             }
@@ -171,7 +182,12 @@ mod tests {
 
     #[test]
     fn the_nearest_word_forgives_slips_and_not_other_words() {
-        let known = ["max_attempts", "max_wait_seconds", "retry_statuses", "timeout"];
+        let known = [
+            "max_attempts",
+            "max_wait_seconds",
+            "retry_statuses",
+            "timeout",
+        ];
         assert_eq!(nearest("max_attemps", known), Some("max_attempts"));
         assert_eq!(nearest("tiemout", known), Some("timeout"));
         assert_eq!(nearest("retries", known), None);

@@ -2,9 +2,9 @@
 //!
 //! | step | where | what |
 //! |---|---|---|
-//! | 1 | [`tree`] | YAML to a bounded tree that knows its lines |
-//! | 2 | [`decode`] | the tree to [`options`], all unknown keys and wrong types in one pass |
-//! | 3 | [`check`] | options to [`settings`], all contradictions in the same pass |
+//! | 1 | `tree` | YAML to a bounded tree that knows its lines |
+//! | 2 | `decode` | the tree to [`options`], all unknown keys and wrong types in one pass |
+//! | 3 | `check` | options to [`settings`], all contradictions in the same pass |
 //! | 4 | [`notices`] | keys that don't act yet, named |
 //! | 5 | [`secret`] | the secrets, opened when the server starts |
 //!
@@ -22,22 +22,25 @@ mod tests;
 mod check;
 mod decode;
 pub mod mistake;
+pub mod named;
 pub mod notices;
 pub mod options;
+pub(crate) mod place;
 pub mod presets;
 pub mod secret;
 pub mod settings;
 pub(crate) mod tree;
 pub mod units;
+pub mod words;
 
 use std::io::Read as _;
 use std::path::Path;
 
 use mistake::{Collector, Mark, Mistake, Mistakes};
 use options::Options;
+use place::Place;
 use presets::Presets;
 use settings::Settings;
-use tree::Place;
 
 /// Most entries of one map.
 pub(crate) const ENTRIES_MAX: usize = 10_000;
@@ -67,7 +70,9 @@ pub fn load(path: &Path) -> Result<Loaded, Mistakes> {
     };
     let opened = std::fs::File::open(path).map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::NotFound => "\nhint: `rategov serve` runs without a configuration, too",
+            std::io::ErrorKind::NotFound => {
+                "\nhint: `rategov serve` runs without a configuration, too"
+            }
             _ => "",
         };
         wrong(format!("can't be opened: {error}{hint}"))
@@ -103,7 +108,10 @@ pub fn read(file: &str, text: &str) -> Result<Loaded, Mistakes> {
     }
     let mut notices = Collector::new(file);
     notices::not_acting(place, &mut notices);
-    Ok(Loaded { settings, notices: notices.finish() })
+    Ok(Loaded {
+        settings,
+        notices: notices.finish(),
+    })
 }
 
 impl Default for Settings {
@@ -111,7 +119,12 @@ impl Default for Settings {
     /// credentials, and nothing stricter than the providers.
     fn default() -> Settings {
         let mut mistakes = Collector::new("built-in");
-        check::settings(&Options::default(), Place::nowhere(), Presets::built_in(), &mut mistakes)
+        check::settings(
+            &Options::default(),
+            Place::nowhere(),
+            Presets::built_in(),
+            &mut mistakes,
+        )
     }
 }
 

@@ -6,7 +6,7 @@
 //! that doesn't exist.
 
 use super::mistake::Collector;
-use super::tree::Place;
+use super::place::Place;
 
 /// One key, the values for which it doesn't act, and what happens instead.
 pub struct NotActing {
@@ -24,6 +24,8 @@ pub enum Values {
     All,
     /// Only these words.
     Words(&'static [&'static str]),
+    /// Only these words, and only where a key beside it is absent or has this word.
+    WordsBeside(&'static [&'static str], &'static str, &'static str),
     /// All but these words, which say that the feature is off.
     AllBut(&'static [&'static str]),
     /// Lists with more than this many items.
@@ -59,13 +61,36 @@ pub const NOT_ACTING_YET: &[NotActing] = &[
     },
     NotActing {
         key: "providers.*.accounts.*.quotas.[].kind",
-        values: Values::Words(&["fixed", "token_bucket"]),
-        instead: "acts as `unknown`, the universal pacer: safe, but may use less than the whole quota",
+        values: Values::WordsBeside(&["fixed"], "dimension", "requests"),
+        instead: "acts as `sliding`: safe, but may use less than the whole quota",
     },
     NotActing {
         key: "providers.*.accounts.*.quotas.[].kind",
-        values: Values::Words(&["sliding_counter"]),
-        instead: "acts as `sliding`: safe, but may use less than the whole quota",
+        values: Values::WordsBeside(&["token_bucket"], "dimension", "requests"),
+        instead: "acts as `sliding`, or as the universal pacer where `burst` is below the limit: safe, but may use less than the whole quota",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].kind",
+        values: Values::WordsBeside(&["sliding_counter"], "dimension", "requests"),
+        instead: "acts as the universal pacer: safe, but may use less than the whole quota",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].scope",
+        values: Values::WordsBeside(
+            &["model", "endpoint", "credential"],
+            "dimension",
+            "requests",
+        ),
+        instead: "this quota is not kept: only those of the account, of one model (`model:NAME`) or of one endpoint (`endpoint:METHOD /PATH`) are",
+    },
+    NotActing {
+        key: "providers.*.accounts.*.quotas.[].scope",
+        values: Values::WordsBeside(
+            &["model", "endpoint", "credential"],
+            "dimension",
+            "concurrent",
+        ),
+        instead: "this quota is not kept: only those of the account, of one model (`model:NAME`) or of one endpoint (`endpoint:METHOD /PATH`) are",
     },
     NotActing {
         key: "providers.*.endpoints.[].coalesce",
@@ -103,25 +128,35 @@ pub const NOT_ACTING_YET: &[NotActing] = &[
 pub(crate) fn not_acting(root: Place<'_>, out: &mut Collector) {
     for row in NOT_ACTING_YET {
         let path: Vec<&str> = row.key.split('.').collect();
-        visit(root, &path, row, &mut String::new(), out);
+        visit(root, root, &path, row, &mut String::new(), out);
     }
 }
 
-fn visit(place: Place<'_>, path: &[&str], row: &NotActing, name: &mut String, out: &mut Collector) {
+fn visit(
+    place: Place<'_>,
+    parent: Place<'_>,
+    path: &[&str],
+    row: &NotActing,
+    name: &mut String,
+    out: &mut Collector,
+) {
     let Some((step, rest)) = path.split_first() else {
-        if row.values.cover(place) {
+        if row.values.cover(place, parent) {
             let shown = super::units::shown(name);
-            out.add(place.mark(), format!("`{shown}` does not act yet: {}", row.instead));
+            out.add(
+                place.mark(),
+                format!("`{shown}` does not act yet: {}", row.instead),
+            );
         }
         return;
     };
-    let mut into = |place: Place<'_>, part: &str| {
+    let mut into = |child: Place<'_>, part: &str| {
         let before = name.len();
         if !(before == 0 || part.starts_with('[')) {
             name.push('.');
         }
         name.push_str(part);
-        visit(place, rest, row, name, out);
+        visit(child, place, rest, row, name, out);
         name.truncate(before);
     };
     match *step {
@@ -141,11 +176,15 @@ fn visit(place: Place<'_>, path: &[&str], row: &NotActing, name: &mut String, ou
 }
 
 impl Values {
-    fn cover(&self, place: Place<'_>) -> bool {
+    fn cover(&self, place: Place<'_>, parent: Place<'_>) -> bool {
         let is_one_of = |words: &[&str]| place.text().is_some_and(|text| words.contains(&text));
         match self {
             Values::All => true,
             Values::Words(words) => is_one_of(words),
+            Values::WordsBeside(words, key, word) => {
+                let beside = parent.key(key).text();
+                is_one_of(words) && (!parent.has(key) || beside == Some(word))
+            }
             Values::AllBut(words) => !is_one_of(words),
             Values::LongerThan(most) => place.items() > *most,
         }

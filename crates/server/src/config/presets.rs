@@ -14,8 +14,14 @@ use super::tree;
 
 /// The files, by the name of their provider.
 const FILES: [(&str, &str); 3] = [
-    ("anthropic", include_str!("../../../../providers/anthropic.yaml")),
-    ("generic", include_str!("../../../../providers/generic.yaml")),
+    (
+        "anthropic",
+        include_str!("../../../../providers/anthropic.yaml"),
+    ),
+    (
+        "generic",
+        include_str!("../../../../providers/generic.yaml"),
+    ),
     ("openai", include_str!("../../../../providers/openai.yaml")),
 ];
 
@@ -34,7 +40,9 @@ impl Presets {
         static BUILT_IN: OnceLock<Presets> = OnceLock::new();
         BUILT_IN.get_or_init(|| {
             let known = FILES.iter().map(|(name, text)| (*name, read(name, text)));
-            Presets { known: known.collect() }
+            Presets {
+                known: known.collect(),
+            }
         })
     }
 
@@ -50,13 +58,19 @@ impl Presets {
 
     /// The names of those that know where their provider is.
     pub fn callable(&self) -> impl Iterator<Item = &'static str> {
-        let callable = self.known.iter().filter(|(_, preset)| preset.base_url.is_some());
+        let callable = self
+            .known
+            .iter()
+            .filter(|(_, preset)| preset.base_url.is_some());
         callable.map(|(name, _)| *name)
     }
 
     /// The names, for a sentence.
     pub(crate) fn list(&self) -> String {
-        self.names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        self.names()
+            .map(|name| format!("`{name}`"))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -71,8 +85,8 @@ fn read(name: &str, text: &str) -> ProviderOptions {
 }
 
 impl ProviderOptions {
-    /// These options, and the preset's where these say nothing. Endpoints and
-    /// accounts are not mixed here: endpoints of both count, accounts are the user's.
+    /// These options, and the preset's where these say nothing. Lists are not mixed
+    /// here: of endpoints, fields and errors both count, accounts are the user's.
     pub(crate) fn over(&self, preset: &ProviderOptions) -> ProviderOptions {
         let own = self.clone();
         let known = preset.clone();
@@ -88,6 +102,7 @@ impl ProviderOptions {
             connect_timeout: own.connect_timeout.or(known.connect_timeout),
             response_timeout: own.response_timeout.or(known.response_timeout),
             idle_timeout: own.idle_timeout.or(known.idle_timeout),
+            path_prefix: own.path_prefix.or(known.path_prefix),
             credential_header: own.credential_header.or(known.credential_header),
             credential_scheme,
             identity_headers: own.identity_headers.or(known.identity_headers),
@@ -95,6 +110,11 @@ impl ProviderOptions {
             sdk: own.sdk.or(known.sdk),
             accounts: own.accounts,
             endpoints: own.endpoints,
+            message_clock: own.message_clock.or(known.message_clock),
+            fields: own.fields,
+            errors: own.errors,
+            sources: None,
+            facts: None,
         }
     }
 }

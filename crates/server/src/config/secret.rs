@@ -41,7 +41,10 @@ pub(crate) fn parse(text: &str) -> Result<Option<SecretSource>, String> {
 }
 
 fn is_variable(name: &str) -> bool {
-    let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    let first = name
+        .bytes()
+        .next()
+        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     first && name.len() <= 200 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
@@ -133,16 +136,24 @@ impl Keyring {
         let (mut wrong, mut notices) = (Collector::new(file), Collector::new(file));
         for account in settings.providers.values().flat_map(|it| &it.accounts) {
             for credential in &account.credentials {
-                let Some(secret) = read(&credential.source, environment, &mut wrong) else { continue };
+                let Some(secret) = read(&credential.source, environment, &mut wrong) else {
+                    continue;
+                };
                 if account.slot.value(secret.expose_secret()).is_err() {
                     wrong.add(credential.source.mark, format!("the value of {} can't travel in a header\nhint: it holds a line break or another control character", place(&credential.source)));
                 }
-                keyring.credentials.insert(credential.credential.clone(), secret);
+                keyring
+                    .credentials
+                    .insert(credential.credential.clone(), secret);
             }
         }
         for (agent, settings) in &settings.agents {
-            let Some(source) = &settings.token else { continue };
-            let Some(secret) = read(source, environment, &mut wrong) else { continue };
+            let Some(source) = &settings.token else {
+                continue;
+            };
+            let Some(secret) = read(source, environment, &mut wrong) else {
+                continue;
+            };
             if secret.expose_secret().len() < TOKEN_BYTES_GOOD {
                 notices.add(source.mark, format!("the token of agent `{agent}` is short enough to be guessed\nhint: `openssl rand -hex 32` makes a good one"));
             }
@@ -152,7 +163,10 @@ impl Keyring {
             }
         }
         match wrong.finish() {
-            wrong if wrong.is_empty() => Ok(Opened { keyring, notices: notices.finish() }),
+            wrong if wrong.is_empty() => Ok(Opened {
+                keyring,
+                notices: notices.finish(),
+            }),
             wrong => Err(Mistakes(wrong)),
         }
     }
@@ -174,7 +188,10 @@ impl Keyring {
 fn place(source: &SecretRef) -> String {
     match &source.source {
         SecretSource::Env(name) => format!("`env:{name}`"),
-        SecretSource::File(path) => format!("`file:{}`", super::units::shown(&path.display().to_string())),
+        SecretSource::File(path) => format!(
+            "`file:{}`",
+            super::units::shown(&path.display().to_string())
+        ),
     }
 }
 
@@ -194,7 +211,10 @@ fn read(
         SecretSource::File(path) => match environment.file(path) {
             Ok(secret) => secret,
             Err(error) => {
-                wrong.add(source.mark, format!("{} can't be read: {error}", place(source)));
+                wrong.add(
+                    source.mark,
+                    format!("{} can't be read: {error}", place(source)),
+                );
                 return None;
             }
         },

@@ -10,7 +10,7 @@ use std::fmt;
 
 use rategov_core::time::Span;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error as _, Unexpected, Visitor};
+use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// Longest time that may be configured: ten years. Longer is a slip of the pen.
@@ -39,7 +39,12 @@ impl SpanText {
     /// # Errors
     /// The cause, and a hint on a line of its own.
     pub fn parse(text: &str) -> Result<SpanText, String> {
-        let wrong = || format!("`{}` is not a time\nhint: write a whole number and its unit, such as `250ms`, `60s`, `10m`, `24h` or `90d`", shown(text));
+        let wrong = || {
+            format!(
+                "`{}` is not a time\nhint: write a whole number and its unit, such as `250ms`, `60s`, `10m`, `24h` or `90d`",
+                shown(text)
+            )
+        };
         let (number, unit) = leading_number(text).ok_or_else(wrong)?;
         let micros_per_unit: u64 = match unit {
             "us" => 1,
@@ -59,7 +64,10 @@ impl SpanText {
             Some(micros) if micros <= SPAN_SECS_MAX * 1_000_000 => {
                 Ok(SpanText(Span::from_micros(micros)))
             }
-            _ => Err(format!("`{}` is too long\nhint: at most ten years, `3660d`", shown(text))),
+            _ => Err(format!(
+                "`{}` is too long\nhint: at most ten years, `3660d`",
+                shown(text)
+            )),
         }
     }
 }
@@ -75,7 +83,12 @@ impl SizeText {
     /// # Errors
     /// The cause, and a hint on a line of its own.
     pub fn parse(text: &str) -> Result<SizeText, String> {
-        let wrong = || format!("`{}` is not a size\nhint: write a whole number and its unit, such as `64KB`, `256MB` or `4GB`", shown(text));
+        let wrong = || {
+            format!(
+                "`{}` is not a size\nhint: write a whole number and its unit, such as `64KB`, `256MB` or `4GB`",
+                shown(text)
+            )
+        };
         let (number, unit) = leading_number(text).ok_or_else(wrong)?;
         let bytes_per_unit: u64 = match unit {
             "B" => 1,
@@ -115,7 +128,12 @@ impl PercentText {
     /// # Errors
     /// The cause, and a hint on a line of its own.
     pub fn parse(text: &str) -> Result<PercentText, String> {
-        let wrong = || format!("`{}` is not a share\nhint: write a percentage, such as `5%` or `12.5%`", shown(text));
+        let wrong = || {
+            format!(
+                "`{}` is not a share\nhint: write a percentage, such as `5%` or `12.5%`",
+                shown(text)
+            )
+        };
         let number = text.strip_suffix('%').ok_or_else(wrong)?.trim_end();
         let (whole, tenth) = number.split_once('.').unwrap_or((number, "0"));
         let digits = |part: &str, most: usize| {
@@ -124,7 +142,9 @@ impl PercentText {
                 .flatten()
         };
         match (digits(whole, 4), digits(tenth, 1)) {
-            (Some(whole), Some(tenth)) => Ok(PercentText { permille: whole * 10 + tenth }),
+            (Some(whole), Some(tenth)) => Ok(PercentText {
+                permille: whole * 10 + tenth,
+            }),
             _ => Err(wrong()),
         }
     }
@@ -136,8 +156,11 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     if text.len() <= CHARS_MAX && !text.contains(char::is_control) {
         return Cow::Borrowed(text);
     }
-    let mut out: String =
-        text.chars().take(CHARS_MAX).map(|c| if c.is_control() { '?' } else { c }).collect();
+    let mut out: String = text
+        .chars()
+        .take(CHARS_MAX)
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect();
     if text.chars().nth(CHARS_MAX).is_some() {
         out.push('…');
     }
@@ -184,72 +207,24 @@ macro_rules! unit {
     };
 }
 
-unit!(SpanText, "a time such as `60s` or `250ms`", r"^[0-9]{1,15} *(us|ms|s|m|h|d)$", "60s");
-unit!(SizeText, "a size such as `256MB`", r"^[0-9]{1,15} *([KMGT]i?)?B$", "256MB");
-unit!(PercentText, "a share such as `5%`", r"^[0-9]{1,4}(\.[0-9])? *%$", "5%");
-
-/// A map that remembers the order in which it was written.
-///
-/// Order means something in a configuration: the first account of a provider is
-/// the one used where nothing else decides.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Named<T>(pub Vec<(String, T)>);
-
-impl<T> Default for Named<T> {
-    fn default() -> Named<T> {
-        Named(Vec::new())
-    }
-}
-
-impl<T> Named<T> {
-    /// The value of a name.
-    pub fn get(&self, name: &str) -> Option<&T> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
-    }
-
-    /// Every name with its value, as written.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value))
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Named<T>, D::Error> {
-        struct Entries<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
-            type Value = Named<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map from names to settings")
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> Result<Named<T>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    if entries.len() == super::ENTRIES_MAX {
-                        return Err(A::Error::custom("too many entries"));
-                    }
-                    entries.push(entry);
-                }
-                Ok(Named(entries))
-            }
-        }
-        deserializer.deserialize_map(Entries(std::marker::PhantomData))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Named<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        format!("Named_{}", T::schema_name()).into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        std::collections::BTreeMap::<String, T>::json_schema(generator)
-    }
-}
+unit!(
+    SpanText,
+    "a time such as `60s` or `250ms`",
+    r"^[0-9]{1,15} *(us|ms|s|m|h|d)$",
+    "60s"
+);
+unit!(
+    SizeText,
+    "a size such as `256MB`",
+    r"^[0-9]{1,15} *([KMGT]i?)?B$",
+    "256MB"
+);
+unit!(
+    PercentText,
+    "a share such as `5%`",
+    r"^[0-9]{1,4}(\.[0-9])? *%$",
+    "5%"
+);
 
 #[cfg(test)]
 mod tests {
@@ -264,7 +239,17 @@ mod tests {
         assert_eq!(span("24h"), Some(Span::from_secs(86_400)));
         assert_eq!(span("400 d"), Some(Span::from_secs(400 * 86_400)));
         assert_eq!(span("0s"), Some(Span::ZERO));
-        for wrong in ["", "s", "-1s", "1.5s", "60", "60 seconds", "1s2", "99999d", "१s"] {
+        for wrong in [
+            "",
+            "s",
+            "-1s",
+            "1.5s",
+            "60",
+            "60 seconds",
+            "1s2",
+            "99999d",
+            "१s",
+        ] {
             assert_eq!(span(wrong), None, "{wrong}");
         }
     }
@@ -279,7 +264,10 @@ mod tests {
 
     #[test]
     fn a_share_is_kept_in_thousandths() {
-        assert_eq!(PercentText::parse("12.5%"), Ok(PercentText { permille: 125 }));
+        assert_eq!(
+            PercentText::parse("12.5%"),
+            Ok(PercentText { permille: 125 })
+        );
         assert_eq!(PercentText::parse("0 %"), Ok(PercentText { permille: 0 }));
         for wrong in ["5", "%", ".5%", "5.%", "5.55%", "-5%", "12345%"] {
             assert!(PercentText::parse(wrong).is_err(), "{wrong}");

@@ -31,11 +31,13 @@ impl Attachments {
         let fits = |attachment: &Attachment| {
             matches!(
                 (event, attachment),
-                (Event::ActionRequested(_), Attachment::Payload { .. })
-                    | (Event::Terminal { .. }, Attachment::Result { .. })
+                (Event::ActionRequested(_), Attachment::Payload(_))
+                    | (Event::Terminal { .. }, Attachment::Result(_))
             )
         };
-        let Some(action) = event.action() else { return Vec::new() };
+        let Some(action) = event.action() else {
+            return Vec::new();
+        };
         let mut waiting = lock(&self.0);
         match waiting.get(&action) {
             Some(attachment) if fits(attachment) => waiting.remove(&action).into_iter().collect(),

@@ -45,6 +45,15 @@ impl Clock {
         WallTime::from_micros(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000)
     }
 
+    /// Both clocks, read together, for the store.
+    pub fn paired(&self) -> rategov_store::Now {
+        rategov_store::Now {
+            boot_id: self.boot_id.clone(),
+            at: self.now(),
+            wall: self.wall(),
+        }
+    }
+
     /// The wall time of a moment, by one paired reading.
     pub fn wall_of(&self, at: Moment) -> WallTime {
         let (now, wall) = (self.now(), self.wall());

@@ -8,13 +8,12 @@ use rategov_core::engine::Engine;
 use rategov_core::id::{Account, ActionId, Scope};
 use rategov_core::record::Tables;
 use rategov_core::tasks::TaskBook;
-use rategov_core::time::{Moment, Span};
+use rategov_core::time::Moment;
 use rategov_store::Source;
 
 use super::{Cell, Driver, Resume, chance, lock};
+use crate::fail;
 
-/// The longest window that is rebuilt from single attempts.
-pub const WINDOW_MAX: Span = Span::from_secs(3_600);
 /// How long a rebuilding waits between two tries.
 const REBUILD_PAUSE: Duration = Duration::from_secs(1);
 
@@ -26,39 +25,9 @@ impl Driver {
     }
 
     /// Takes up every account that the tables have something of.
-    pub fn take_up(&self, tables: Tables) {
-        let mut by_account: BTreeMap<Account, Tables> = BTreeMap::new();
-        for row in tables.actions {
-            by_account.entry(row.requested.account.clone()).or_default().actions.push(row);
-        }
-        for (account, row) in tables.scopes {
-            by_account.entry(account.clone()).or_default().scopes.push((account, row));
-        }
-        let accounts: Vec<Account> = by_account.keys().cloned().collect();
-        for (account, own) in &mut by_account {
-            let scope = account_scope(account);
-            own.attempts = tables
-                .attempts
-                .iter()
-                .filter(|row| row.scopes.first() == Some(&scope))
-                .cloned()
-                .collect();
-            own.escalations = tables
-                .escalations
-                .iter()
-                .filter(|row| {
-                    row.scope == scope
-                        || row.action.is_some_and(|id| {
-                            own.actions.iter().any(|action| action.requested.action == id)
-                        })
-                })
-                .cloned()
-                .collect();
-        }
-        for account in accounts {
-            if let Some(tables) = by_account.remove(&account) {
-                self.install(&account, 1, tables);
-            }
+    pub fn take_up(&self, accounts: BTreeMap<Account, Tables>) {
+        for (account, tables) in accounts {
+            self.install(&account, 1, tables);
         }
     }
 
@@ -91,13 +60,16 @@ impl Driver {
         if let Some(resume) = resume {
             for row in &tables.actions {
                 let id = row.requested.action;
-                if let (Some(setup), Some(mailbox)) = (resume.setup(row), self.0.registry.open(id)) {
+                if let (Some(setup), Some(mailbox)) = (resume.setup(row), self.0.registry.open(id))
+                {
                     setups.insert(id, setup);
                     mailboxes.push((row.clone(), mailbox));
                 }
             }
         }
-        let policy = resume.map(|resume| resume.policy(account)).unwrap_or_default();
+        let policy = resume
+            .map(|resume| resume.policy(account))
+            .unwrap_or_default();
         let engine = Engine::restore(
             account.clone(),
             account_scope(account),
@@ -123,10 +95,12 @@ impl Driver {
                 resume.start(&row, mailbox);
             }
         }
+        fail::point(fail::RESTART_BEFORE_RECORDS);
         self.with(&cell, |_| {});
         let (driver, waked) = (self.clone(), Arc::clone(&cell));
         self.0.runtime.spawn(async move {
             while waked.due(&driver.0.clock).await {
+                fail::point(fail::WAIT_OVER_BEFORE_ENGINE);
                 let now: Moment = driver.0.clock.now();
                 driver.with(&waked, |engine| engine.handle_timeout(now, chance()));
             }
@@ -143,10 +117,9 @@ impl Driver {
             loop {
                 tokio::time::sleep(REBUILD_PAUSE).await;
                 let (store, account) = (driver.0.store.clone(), cell.account.clone());
-                let (now, wall) = (driver.0.clock.now(), driver.0.clock.wall());
-                let boot = driver.0.clock.boot_id().to_owned();
+                let now = driver.0.clock.paired();
                 let recovered = tokio::task::spawn_blocking(move || {
-                    store.recover(&Source::Account(account), now, wall, &boot, WINDOW_MAX)
+                    store.recover(&Source::Account(account), &now)
                 });
                 match recovered.await {
                     Ok(Ok(tables)) => {
@@ -154,7 +127,9 @@ impl Driver {
                         driver.install(&cell.account, cell.generation + 1, tables);
                         return;
                     }
-                    Ok(Err(cause)) => tracing::error!(account = %cell.account, %cause, "can't be taken up yet"),
+                    Ok(Err(cause)) => {
+                        tracing::error!(account = %cell.account, %cause, "can't be taken up yet")
+                    }
                     Err(_) => return,
                 }
             }
@@ -168,11 +143,9 @@ impl Driver {
             loop {
                 tokio::time::sleep(REBUILD_PAUSE).await;
                 let store = driver.0.store.clone();
-                let (now, wall) = (driver.0.clock.now(), driver.0.clock.wall());
-                let boot = driver.0.clock.boot_id().to_owned();
-                let recovered = tokio::task::spawn_blocking(move || {
-                    store.recover(&Source::Tasks, now, wall, &boot, WINDOW_MAX)
-                });
+                let now = driver.0.clock.paired();
+                let recovered =
+                    tokio::task::spawn_blocking(move || store.recover(&Source::Tasks, &now));
                 match recovered.await {
                     Ok(Ok(tables)) => {
                         let mut tasks = lock(&driver.0.tasks);
@@ -193,10 +166,14 @@ impl Driver {
 
 /// The scope of an account as a whole: `account:NAME`, without its provider.
 pub fn account_scope(account: &Account) -> Scope {
-    let name = account.as_str().split_once('/').map_or(account.as_str(), |(_, name)| name);
+    let name = account
+        .as_str()
+        .split_once('/')
+        .map_or(account.as_str(), |(_, name)| name);
     Scope::new(&format!("account:{name}")).unwrap_or_else(|_| {
         // An account's name is at most 200 bytes, the prefix adds eight: cut it.
         let cut: String = name.chars().take(180).collect();
-        Scope::new(&format!("account:{cut}")).unwrap_or_else(|_| unreachable!("printable and short"))
+        Scope::new(&format!("account:{cut}"))
+            .unwrap_or_else(|_| unreachable!("printable and short"))
     })
 }

@@ -1,6 +1,6 @@
 //! What a runner needs to send an action, as often as it takes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Request, request};
 use rategov_core::id::{ActionId, Endpoint, Provider};
 use rategov_core::tasks::TaskKey;
 use rategov_core::word::Class;
-use rategov_store::{Answer, Attachment};
+use rategov_store::{Attachment, StoredResult};
 
 use super::destination::Destination;
 use super::outgoing::Outgoing;
@@ -41,8 +41,9 @@ pub struct Job {
     pub head: request::Parts,
     /// The body.
     pub payload: Payload,
-    /// The request that the transport gave back whole.
-    pub given_back: Option<Box<Request<Outgoing>>>,
+    /// The request that the transport gave back whole. A body that streams can't
+    /// be shared between threads by itself; the lock is never contended.
+    pub given_back: Mutex<Option<Box<Request<Outgoing>>>>,
     /// At which provider.
     pub provider: Provider,
     /// Its settings.
@@ -76,7 +77,11 @@ pub struct Job {
 impl Job {
     /// The request of the next attempt; `None` if its body is not there any more.
     pub fn request(&mut self) -> Option<Request<Outgoing>> {
-        if let Some(request) = self.given_back.take() {
+        let given_back = self
+            .given_back
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(request) = given_back.take() {
             return Some(*request);
         }
         let body = match &self.payload {
@@ -95,7 +100,10 @@ impl Job {
             Payload::Missing => false,
         };
         if !replayable {
-            self.given_back = request;
+            *self
+                .given_back
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner) = request;
         }
     }
 
@@ -110,7 +118,7 @@ impl Job {
 
     /// The result of a write as it is stored.
     pub fn result(&self, id: ActionId, head: &http::response::Parts, body: Bytes) -> Attachment {
-        Attachment::Answer(Answer {
+        Attachment::Result(StoredResult {
             action: id,
             status: head.status.as_u16(),
             headers: head

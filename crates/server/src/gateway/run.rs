@@ -23,9 +23,8 @@ use rategov_core::action::outcome::{AfterUnknown, Body, Evidence, NotSent};
 use rategov_core::action::problem::Code;
 use rategov_core::engine::{BodyEnd, Grant, Output, Report, TaskAllowance};
 use rategov_core::id::{ActionId, EscalationId};
-use rategov_core::tasks::TaskKey;
 use rategov_core::time::{Moment, Span};
-use rategov_core::word::State;
+use rategov_core::word::{Class, State};
 use rategov_store::Attachment;
 use tokio::sync::{mpsc, oneshot};
 
@@ -38,6 +37,7 @@ use super::reading::{self, Peeked, Purpose, Tongue};
 use super::reply::{Broken, Context, Reply, ReplyBody};
 use super::upstream::Sent;
 use crate::driver::{Cell, Driver, Mail, Mailbox};
+use crate::fail;
 
 /// Frames on their way to a caller; a slow one slows its provider down.
 const FRAMES_IN_FLIGHT: usize = 8;
@@ -109,17 +109,30 @@ impl Runner {
         self.mailbox.action()
     }
 
+    /// Runs until the action has ended, beginning with mail that is there already.
+    pub async fn run_from(mut self, first: Vec<Mail>) {
+        for mail in first {
+            if self.take_in(mail).await {
+                return;
+            }
+        }
+        self.run().await;
+    }
+
+    async fn take_in(&mut self, mail: Mail) -> bool {
+        match mail {
+            Mail::Joiner(caller) => {
+                self.take_joiner(caller);
+                false
+            }
+            Mail::Output(output) => self.follow(output).await,
+        }
+    }
+
     /// Runs until the action has ended.
     pub async fn run(mut self) {
         while let Some(mail) = self.mailbox.next().await {
-            let over = match mail {
-                Mail::Joiner(caller) => {
-                    self.take_joiner(caller);
-                    false
-                }
-                Mail::Output(output) => self.follow(output).await,
-            };
-            if over {
+            if self.take_in(mail).await {
                 return;
             }
         }
@@ -162,7 +175,15 @@ impl Runner {
                 self.answer_problem(problem, Some(refusal.code.word()));
                 true
             }
-            Output::Finish { state, code, why, operation_id, escalation, retry_at, .. } => {
+            Output::Finish {
+                state,
+                code,
+                why,
+                operation_id,
+                escalation,
+                retry_at,
+                ..
+            } => {
                 self.stop_waiting();
                 self.finish(state, code, &why, operation_id, escalation, retry_at);
                 state.is_final()
@@ -172,6 +193,7 @@ impl Runner {
             Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }
+            | Output::Child { .. }
             | Output::Asked { .. }
             | Output::Changed(_)
             | Output::Faulted => false,
@@ -193,13 +215,17 @@ impl Runner {
             return;
         }
         let problem = Problem::of_action(Code::StillOpen).with("action", self.id().to_string());
-        let _ = caller.send(Reply::Governor { problem, context: None });
+        let _ = caller.send(Reply::Governor {
+            problem,
+            context: None,
+        });
     }
 
     // ---- one attempt ---------------------------------------------------------
 
     async fn attempt(&mut self, grant: Grant) {
         self.attempts = grant.attempt;
+        fail::point(fail::GRANT_BEFORE_DIAL);
         let withdrawn = Evidence::NotSent(NotSent::Withdrawn);
         if !self.driver.may_send(&self.job.task) {
             return self.report(grant.attempt, withdrawn, 0, None);
@@ -214,12 +240,20 @@ impl Runner {
                 self.report(grant.attempt, verdict.evidence(), written, None);
             }
             Ended::Sent(Sent::Head(answer)) => self.judge(grant.attempt, *answer).await,
-            Ended::Sent(Sent::NotSent { why, detail, request }) => {
+            Ended::Sent(Sent::NotSent {
+                why,
+                detail,
+                request,
+            }) => {
                 self.job.give_back(request);
                 self.log_failure(detail.word(), 0);
                 self.report(grant.attempt, Evidence::NotSent(why), 0, None);
             }
-            Ended::Sent(Sent::Lost { why, detail, bytes_written }) => {
+            Ended::Sent(Sent::Lost {
+                why,
+                detail,
+                bytes_written,
+            }) => {
                 self.log_failure(detail.word(), bytes_written);
                 self.report(grant.attempt, Evidence::Lost(why), bytes_written, None);
             }
@@ -246,8 +280,7 @@ impl Runner {
             Purpose::Read => pool::Purpose::Read,
         };
         let line = {
-            let mut connecting =
-                std::pin::pin!(upstream.connect(&destination, purpose, &timeouts));
+            let mut connecting = std::pin::pin!(upstream.connect(&destination, purpose, &timeouts));
             loop {
                 tokio::select! {
                     line = &mut connecting => break line,
@@ -266,6 +299,7 @@ impl Runner {
             Ok(line) => line,
             Err(verdict) => return Ended::Sent(Sent::of(verdict, 0, Some(Box::new(request)))),
         };
+        fail::point(fail::DIALLED_BEFORE_FIRST_BYTE);
         let stopper = line.stopper();
         let (driver, cell, id) = (self.driver.clone(), Arc::clone(&self.cell), self.id());
         let mut sending =
@@ -290,7 +324,15 @@ impl Runner {
                 false
             }
             Some(Mail::Output(Output::Abort { .. })) | None => true,
-            Some(Mail::Output(Output::Finish { state, code, why, operation_id, escalation, retry_at, .. })) => {
+            Some(Mail::Output(Output::Finish {
+                state,
+                code,
+                why,
+                operation_id,
+                escalation,
+                retry_at,
+                ..
+            })) => {
                 self.finish(state, code, &why, operation_id, escalation, retry_at);
                 false
             }
@@ -300,20 +342,23 @@ impl Runner {
 
     /// Reads an answer as far as needed, and reports it.
     async fn judge(&mut self, attempt: u16, mut answer: Answer) {
+        fail::point(fail::HEAD_RECEIVED_BEFORE_REPORT);
         let arrived = self.driver.clock().wall();
         let hidden = self.job.hidden.clone();
         let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
+        let settings = Arc::clone(&self.job.settings);
+        let purpose = self.job.purpose;
         let read = {
             let tongue = Tongue {
-                dialect: &self.job.settings.dialect,
-                rules: &self.job.settings.errors,
+                dialect: &settings.dialect,
+                rules: &settings.errors,
                 hidden: &hidden,
                 arrived,
             };
             let mut reading = std::pin::pin!(reading::read(
                 &answer.head,
                 &mut answer.body,
-                self.job.purpose,
+                purpose,
                 tongue
             ));
             loop {
@@ -348,7 +393,12 @@ impl Runner {
         let result = (self.job.purpose == Purpose::Write && read.body == Body::Complete)
             .then(|| self.job.result(self.id(), &head, whole));
         let evidence = evidence::answered(read.facts, read.body, answer.upload);
-        let held = Held { attempt, head, peeked: read.peeked };
+        let held = Held {
+            attempt,
+            head,
+            peeked: read.peeked,
+        };
+        fail::point(fail::ANSWER_READ_BEFORE_REPORT);
         if read.body == Body::Open {
             self.streaming = Some((held, answer));
         } else {
@@ -371,8 +421,12 @@ impl Runner {
         let seen = evidence::answered(facts.clone(), body, upload);
         let profile = &self.job.rule.profile;
         let failure = Failure::of(&seen, self.job.class, profile, AfterUnknown::No);
-        if failure.is_some() || facts.status < 400 {
-            self.driver.note_path(&self.job.task, &path, failure.as_ref());
+        // That something is not there is an answer to a read, not a failure of it: an
+        // agent that looks for ten records and finds seven has done nothing wrong.
+        let absent = self.job.class == Class::Read && matches!(facts.status, 404 | 410);
+        if !absent && (failure.is_some() || facts.status < 400) {
+            self.driver
+                .note_path(&self.job.task, &path, failure.as_ref());
         }
     }
 
@@ -391,7 +445,8 @@ impl Runner {
             bytes_written,
             task: TaskAllowance::UNLIMITED,
         };
-        self.driver.report(&self.cell, &self.job.task, report, result);
+        self.driver
+            .report(&self.cell, &self.job.task, report, result);
     }
 
     // ---- answers -------------------------------------------------------------
@@ -399,7 +454,9 @@ impl Runner {
     /// The answer of an attempt is the action's answer.
     async fn deliver(&mut self, attempt: u16, state: State) -> bool {
         if state == State::Dispatching {
-            let Some((held, answer)) = self.streaming.take() else { return false };
+            let Some((held, answer)) = self.streaming.take() else {
+                return false;
+            };
             self.stream(held, answer).await;
             return true;
         }
@@ -457,8 +514,9 @@ impl Runner {
         }
         loop {
             let next = tokio::select! {
+                biased;
                 next = answer.body.frame() => next,
-                () = frames.closed() => return BodyEnd::CallerGone,
+                () = frames.closed() => return gone(&answer),
                 mail = self.mailbox.next() => {
                     if self.meanwhile(mail) {
                         return BodyEnd::CallerGone;
@@ -470,12 +528,14 @@ impl Runner {
                 Some(Ok(frame)) => {
                     watch.see(&frame);
                     if self.pass_on(&frames, Ok(frame)).await.is_err() {
-                        return BodyEnd::CallerGone;
+                        return gone(&answer);
                     }
                 }
                 Some(Err(_)) => {
                     if let Some(event) = watch.broken_event(self.id()) {
-                        let _ = self.pass_on(&frames, Ok(http_body::Frame::data(event))).await;
+                        let _ = self
+                            .pass_on(&frames, Ok(http_body::Frame::data(event)))
+                            .await;
                     }
                     let _ = self.pass_on(&frames, Err(Broken)).await;
                     return BodyEnd::Cut;
@@ -531,7 +591,11 @@ impl Runner {
             .with("state", state.word())
             .with("operation_id", operation_id)
             .with("escalation", escalation.map(|id| id.to_string()));
-        let terminal = if state.is_final() { Some(code.word()) } else { None };
+        let terminal = if state.is_final() {
+            Some(code.word())
+        } else {
+            None
+        };
         self.answer_problem(problem, terminal);
     }
 
@@ -551,6 +615,7 @@ impl Runner {
             .with("link", format!("/governor/v1/actions/{id}"));
         let mut context = self.context(None);
         context.terminal = terminal;
+        fail::point(fail::COMMITTED_BEFORE_REPLY);
         for caller in self.callers.drain(..) {
             let (problem, context) = (problem.clone(), Some(context.clone()));
             let _ = caller.send(Reply::Governor { problem, context });
@@ -558,6 +623,7 @@ impl Runner {
     }
 
     fn answer_all(&mut self, head: &http::response::Parts, body: &Bytes, context: &Context) {
+        fail::point(fail::COMMITTED_BEFORE_REPLY);
         for caller in self.callers.drain(..) {
             let _ = caller.send(Reply::Upstream {
                 status: head.status,
@@ -581,5 +647,14 @@ impl Runner {
             // What is final here is not mended by an SDK that sends it again.
             should_retry: failed.then_some(false),
         }
+    }
+}
+
+/// Nobody reads on: either the caller left, or it has had all there is and its
+/// connection did not wait to be told so.
+fn gone(answer: &Answer) -> BodyEnd {
+    match answer.body.end() {
+        Some(evidence::BodyEnd::Complete) => BodyEnd::Complete,
+        _ => BodyEnd::CallerGone,
     }
 }

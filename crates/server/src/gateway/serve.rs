@@ -10,10 +10,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use rategov_core::action::breaker::Path;
+use rategov_core::action::fingerprint;
 use rategov_core::action::problem::Code;
-use rategov_core::engine::{Setup, Submit};
+use rategov_core::engine::{Marker, Setup, Submit};
 use rategov_core::event::{Requested, bounded_text};
-use rategov_core::id::{Account, ActionId, Credential, Fingerprint, Task};
+use rategov_core::id::{Account, ActionId, Credential, Fingerprint, Provider, Task};
 use rategov_core::policy::ClassLimits;
 use rategov_core::tasks::{DEFAULT_TASK, TaskKey, TaskRefusal};
 use rategov_core::time::{Moment, Span};
@@ -34,6 +35,7 @@ use crate::auth::pass_through::{IdentityKey, OwnAccount, Presented};
 use crate::auth::{Caller, OwnCredential};
 use crate::config::settings::{ProviderSettings, ScopedCall};
 use crate::driver::{Cell, Driver, Mail, new_action_id};
+use crate::fail;
 use crate::route::target::{Door, Target};
 use crate::route::{Route, model_of};
 
@@ -60,6 +62,30 @@ pub struct Shared {
     pub spill_folder: std::path::PathBuf,
 }
 
+impl Shared {
+    /// Joins what all calls share.
+    pub fn new(
+        driver: Driver,
+        upstream: Arc<Upstream>,
+        policy: Arc<Policy>,
+        budget: SpoolBudget,
+        identity: IdentityKey,
+        fingerprints: [u8; 32],
+        spill_folder: std::path::PathBuf,
+    ) -> Shared {
+        let policy = RwLock::new(policy);
+        Shared {
+            driver,
+            upstream,
+            policy,
+            budget,
+            identity,
+            fingerprints,
+            spill_folder,
+        }
+    }
+}
+
 /// The gateway. Cheap to clone.
 #[derive(Clone)]
 pub struct Gateway(pub Arc<Shared>);
@@ -80,7 +106,11 @@ impl Gateway {
 
     /// Puts another policy in force. Calls under way keep theirs.
     pub fn set_policy(&self, policy: Arc<Policy>) {
-        *self.0.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
+        *self
+            .0
+            .policy
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
     /// Answers one request of the agents' listener.
@@ -94,34 +124,59 @@ impl Gateway {
 
     async fn take(&self, request: Request<Incoming>) -> Given<Out> {
         let (parts, body) = request.into_parts();
-        let size: usize = parts.headers.iter().map(|(n, v)| n.as_str().len() + v.len() + 4).sum();
+        let size: usize = parts
+            .headers
+            .iter()
+            .map(|(n, v)| n.as_str().len() + v.len() + 4)
+            .sum();
         if HEAD_BYTES_MAX < size {
             let why = format!("the head has {size} bytes, at most {HEAD_BYTES_MAX} are passed on");
-            return Err(Box::new(Problem::of_request(RequestCode::HeadTooLarge, why)));
+            return Err(Box::new(Problem::of_request(
+                RequestCode::HeadTooLarge,
+                why,
+            )));
         }
         let target = parts.uri.clone();
-        let target = Target::parse(&target).map_err(|cause| {
-            Problem::of_request(RequestCode::BadTarget, cause.to_string())
-        })?;
+        let target = Target::of(&target)
+            .map_err(|cause| Problem::of_request(RequestCode::BadTarget, cause.to_string()))?;
         let asked = Asked::read(&parts.headers).map_err(|problem| {
-            Problem::of_request(RequestCode::BadHeader, format!("{problem}; {}", problem.hint))
-                .with("header", problem.header)
+            Problem::of_request(
+                RequestCode::BadHeader,
+                format!("{problem}; {}", problem.hint),
+            )
+            .with("header", problem.header)
         })?;
         let policy = self.policy();
-        let caller = policy.agents.identify(&parts.headers, target.run, &asked).map_err(|no| {
-            Problem::of_request(RequestCode::Unauthenticated, format!("{no}; {}", no.hint()))
-                .with("reason", no.code())
-        })?;
+        let caller = policy
+            .agents
+            .identify(&parts.headers, target.run, &asked)
+            .map_err(|no| {
+                Problem::of_request(RequestCode::Unauthenticated, format!("{no}; {}", no.hint()))
+                    .with("reason", no.code())
+            })?;
         match target.door {
             Door::Governor { path, query } => {
                 let path = path.to_owned();
                 let query = query.map(str::to_owned);
                 crate::agents::serve(self, &parts, &path, query.as_deref(), &caller, body).await
             }
-            Door::Gateway { provider, path, query } => {
+            Door::Gateway {
+                provider,
+                path,
+                query,
+            } => {
                 let (provider, path) = (provider.to_owned(), path.to_owned());
                 let query = query.map(str::to_owned);
-                let call = Inbound { parts, body, provider, path, query, asked, caller, policy };
+                let call = Inbound {
+                    parts,
+                    body,
+                    provider,
+                    path,
+                    query,
+                    asked,
+                    caller,
+                    policy,
+                };
                 self.pass(call).await
             }
         }
@@ -129,36 +184,57 @@ impl Gateway {
 
     /// Takes a call to a provider: route, account, body, and then the engine.
     async fn pass(&self, call: Inbound) -> Given<Out> {
-        let Inbound { parts, body, provider, path, query, asked, caller, policy } = call;
+        let Inbound {
+            parts,
+            body,
+            provider,
+            path,
+            query,
+            asked,
+            caller,
+            policy,
+        } = call;
+        let settings = Provider::new(&provider)
+            .ok()
+            .and_then(|name| policy.settings.providers.get(&name))
+            .ok_or_else(|| unknown_provider(&policy))?;
+        let path = settings.full_path(&path);
         let route = policy
             .routes
             .resolve(&provider, parts.method.as_str(), &path)
-            .ok_or_else(|| unknown_provider(&policy))?;
-        let settings = policy
-            .settings
-            .providers
-            .get(&route.provider)
             .ok_or_else(|| unknown_provider(&policy))?;
         let destination = policy
             .destinations
             .get(&route.provider)
             .ok_or_else(|| unknown_provider(&policy))?;
-        let path = settings.full_path(&path);
-        let route = route.tightened(asked.class).map_err(|cause| {
-            Problem::of_request(RequestCode::ClassLoosened, cause.to_string())
-        })?;
+        let route = route
+            .tightened(asked.class)
+            .map_err(|cause| Problem::of_request(RequestCode::ClassLoosened, cause.to_string()))?;
         let owner = self.owner(&policy, settings, &caller, &parts.headers)?;
-        if !caller.rights().allow_account(&route.provider, &owner.account)
+        if !caller
+            .rights()
+            .allow_account(&route.provider, &owner.account)
             || !caller.rights().allow_class(route.class)
         {
-            let why = format!("agent {} has no right to this account or class", caller.agent());
+            let why = format!(
+                "agent {} has no right to this account or class",
+                caller.agent()
+            );
             return Err(Box::new(Problem::of_request(RequestCode::Forbidden, why)));
         }
-        let key = ActionKey::read(&parts.headers, route.rule.idempotency_header.as_ref())
-            .map_err(|problem| {
-                Problem::of_request(RequestCode::BadHeader, format!("{problem}; {}", problem.hint))
-            })?;
-        let key = route.class.is_write().then(|| key.map(|key| key.as_str().to_owned())).flatten();
+        let key = ActionKey::read(&parts.headers, route.rule.idempotency_header.as_ref()).map_err(
+            |problem| {
+                Problem::of_request(
+                    RequestCode::BadHeader,
+                    format!("{problem}; {}", problem.hint),
+                )
+            },
+        )?;
+        let key = route
+            .class
+            .is_write()
+            .then(|| key.map(|key| key.as_str().to_owned()))
+            .flatten();
         // An endpoint that honours keys gets one, whether or not the agent sent it.
         let made = route.rule.idempotency_header.is_some() && route.class.is_write();
         let key = key.or_else(|| made.then(|| uuid::Uuid::new_v4().to_string()));
@@ -185,20 +261,36 @@ impl Gateway {
             stall: duration(policy.settings.client_stall),
             directory: self.0.spill_folder.clone(),
         };
-        let spool = Spool::take(body, framing, &limits, &self.0.budget).await.map_err(spool_refusal)?;
-        let body = spool.contents(MODEL_BYTES_MAX).await.ok().flatten();
-        let model = body.as_ref().and_then(|body| model_of(&route.parameters, body));
+        let spool = Spool::take(body, framing, &limits, &self.0.budget)
+            .await
+            .map_err(spool_refusal)?;
+        // A write's body is kept whole, so that a restart can send it again; of
+        // other calls only the model's name is wanted.
+        let at_most = match route.class.is_write() {
+            true => policy.settings.max_replay_body,
+            false => MODEL_BYTES_MAX,
+        };
+        let body = spool.contents(at_most).await.ok().flatten();
+        let model = body
+            .as_ref()
+            .and_then(|body| model_of(&route.parameters, body));
         let endpoint = route.endpoint.clone();
-        let scopes = owner.rules.scopes(&owner.name, &ScopedCall {
-            endpoint: &endpoint,
-            model: model.as_deref(),
-            credential: Some(&owner.credential),
-        });
+        let scopes = owner.rules.scopes(
+            &owner.name,
+            &ScopedCall {
+                endpoint: &endpoint,
+                model: model.as_deref(),
+                credential: Some(&owner.credential),
+            },
+        );
         let fingerprint = self.fingerprint(&owner.account, &head, body.as_deref(), &spool);
         let now = self.0.driver.clock().now();
         let id = new_action_id();
         let task_key = task_key(&caller, &asked);
-        let breaker_path = Path { account: owner.account.clone(), endpoint: endpoint.clone() };
+        let breaker_path = Path {
+            account: owner.account.clone(),
+            endpoint: endpoint.clone(),
+        };
         let allowance = self
             .0
             .driver
@@ -243,7 +335,7 @@ impl Gateway {
             .then(|| stored_payload(id, &head, &owner.slot, body.as_ref(), &spool))
             .flatten();
         let setup = Setup {
-            profile: Arc::new(route.rule.profile.clone()),
+            profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
             cost: route.rule.cost,
             limits: Arc::new(self.class_limits(&policy, &owner.account, &route)),
@@ -254,7 +346,11 @@ impl Gateway {
                 == crate::config::settings::SendNewOperation::Offered,
         };
         let hold_until = now + asked.held(policy.settings.hold);
-        let purpose = if route.class.is_write() { Purpose::Write } else { Purpose::Read };
+        let purpose = if route.class.is_write() {
+            Purpose::Write
+        } else {
+            Purpose::Read
+        };
         let job = Job {
             upstream: Arc::clone(&self.0.upstream),
             destination: destination.clone(),
@@ -262,7 +358,7 @@ impl Gateway {
             hidden: hidden(&head.headers),
             head,
             payload: Payload::Spooled(spool),
-            given_back: None,
+            given_back: std::sync::Mutex::new(None),
             provider: route.provider.clone(),
             settings: Arc::new(settings.clone()),
             endpoint,
@@ -278,7 +374,18 @@ impl Gateway {
             client_stall: duration(policy.settings.client_stall),
         };
         let cell = self.0.driver.cell(&owner.account);
-        let submit = Submit { requested, setup, hold_until, task: allowance };
+        // A counter above zero says that the agent's library sends an equal call again.
+        let marker = match asked.sdk.retry {
+            Some(1..) => Marker::SdkRetry,
+            Some(0) | None => Marker::None,
+        };
+        let submit = Submit {
+            marker,
+            requested,
+            setup,
+            hold_until,
+            task: allowance,
+        };
         self.submit(cell, id, job, submit, payload).await
     }
 
@@ -293,10 +400,18 @@ impl Gateway {
     ) -> Given<Out> {
         let driver = self.0.driver.clone();
         let Some(mut mailbox) = driver.register(id) else {
-            return Err(Box::new(Problem::of_request(RequestCode::Internal, "an id came up twice")));
+            return Err(Box::new(Problem::of_request(
+                RequestCode::Internal,
+                "an id came up twice",
+            )));
         };
-        let mut guard = Guard { driver: driver.clone(), cell: Arc::clone(&cell), action: Some(id) };
+        let mut guard = Guard {
+            driver: driver.clone(),
+            cell: Arc::clone(&cell),
+            action: Some(id),
+        };
         driver.submit(&cell, submit, payload);
+        fail::point(fail::SUBMITTED_BEFORE_RUNNER);
         // A repeat of an action that exists is told at once, before a runner is made.
         let mut first = Vec::new();
         while let Some(mail) = mailbox.try_next() {
@@ -318,7 +433,11 @@ impl Gateway {
     /// Waits for an action that exists, or takes its stored result.
     async fn join(&self, existing: ActionId) -> Given<Out> {
         let (caller, answer) = oneshot::channel();
-        if self.0.driver.write_to(existing, Mail::Joiner(caller)).is_ok()
+        if self
+            .0
+            .driver
+            .write_to(existing, Mail::Joiner(caller))
+            .is_ok()
             && let Ok(reply) = answer.await
         {
             return Ok(Out::Joined(Box::new(reply)));
@@ -332,14 +451,17 @@ impl Gateway {
     }
 
     /// A key that was used before this process started: its result, or a refusal.
-    async fn earlier_result(
-        &self,
-        requested: &Requested,
-        account: &Account,
-    ) -> Given<Option<Out>> {
-        let Some(key) = requested.key.clone() else { return Ok(None) };
+    async fn earlier_result(&self, requested: &Requested, account: &Account) -> Given<Option<Out>> {
+        let Some(key) = requested.key.clone() else {
+            return Ok(None);
+        };
         let cell = self.0.driver.cell(account);
-        if self.0.driver.look(&cell, |engine, _| engine.action_of_key(&key)).is_some() {
+        if self
+            .0
+            .driver
+            .look(&cell, |engine, _| engine.action_of_key(&key))
+            .is_some()
+        {
             // The engine knows it and decides under its lock.
             return Ok(None);
         }
@@ -386,17 +508,26 @@ impl Gateway {
         }
         if caller.own_credential() == OwnCredential::Withheld && declared.is_none() {
             let why = "no credential of this provider is configured for this agent";
-            return Err(Box::new(Problem::of_request(RequestCode::CredentialMissing, why)));
+            return Err(Box::new(Problem::of_request(
+                RequestCode::CredentialMissing,
+                why,
+            )));
         }
         let presented = Presented::find(headers, &settings.slot);
         let (account, name, rules) = match self.0.identity.account(settings, presented) {
             OwnAccount::Declared(it) => (it.account.clone(), it.name.clone(), &it.rules),
             OwnAccount::Hashed { account, name } => (account, name, &settings.undeclared),
         };
-        let credential = Credential::new(&format!("{account}#own")).map_err(|cause| {
-            Problem::of_request(RequestCode::Internal, cause.to_string())
-        })?;
-        Ok(Owner { account, name, credential, injection: None, rules, slot: settings.slot.header.clone() })
+        let credential = Credential::new(&format!("{account}#own"))
+            .map_err(|cause| Problem::of_request(RequestCode::Internal, cause.to_string()))?;
+        Ok(Owner {
+            account,
+            name,
+            credential,
+            injection: None,
+            rules,
+            slot: settings.slot.header.clone(),
+        })
     }
 
     fn class_limits(&self, policy: &Policy, account: &Account, route: &Route) -> ClassLimits {
@@ -413,8 +544,6 @@ impl Gateway {
         spool: &Spool,
     ) -> Fingerprint {
         use hmac::{Hmac, KeyInit as _, Mac as _};
-        let path = head.uri.path();
-        let query = head.uri.query().unwrap_or("");
         let digest;
         let payload = match body {
             Some(body) => body,
@@ -423,16 +552,18 @@ impl Gateway {
                 &digest
             }
         };
-        let input = rategov_core::action::fingerprint::request(
+        let call = fingerprint::Call {
             account,
-            head.method.as_str(),
-            path,
-            query,
+            method: head.method.as_str(),
+            path: head.uri.path(),
+            query: head.uri.query(),
             payload,
-        );
+        };
         let mac = Hmac::<sha2::Sha256>::new_from_slice(&self.0.fingerprints);
-        let Ok(mut mac) = mac else { return Fingerprint([0; 16]) };
-        mac.update(&input);
+        let Ok(mut mac) = mac else {
+            return Fingerprint([0; 16]);
+        };
+        fingerprint::request(&call, &mut |piece| mac.update(piece));
         let hash = mac.finalize().into_bytes();
         let mut short = [0; 16];
         short.copy_from_slice(&hash[..16]);
@@ -501,14 +632,19 @@ fn task_refusal(refusal: &TaskRefusal) -> Problem {
 }
 
 fn task_key(caller: &Caller, asked: &Asked) -> TaskKey {
-    let task = caller.task(asked).cloned().or_else(|| Task::new(DEFAULT_TASK).ok());
+    let task = caller
+        .task(asked)
+        .cloned()
+        .or_else(|| Task::new(DEFAULT_TASK).ok());
     // The default's name is a constant that is a valid name.
     let task = task.unwrap_or_else(|| unreachable!("`default` is a name"));
     (caller.agent().clone(), task)
 }
 
 fn deadline(now: Moment, asked: &Asked, of_task: Option<Moment>) -> Moment {
-    let own = asked.deadline.map_or(Moment::NEVER, |span: Span| now + span);
+    let own = asked
+        .deadline
+        .map_or(Moment::NEVER, |span: Span| now + span);
     own.min(of_task.unwrap_or(Moment::NEVER))
 }
 
@@ -535,8 +671,13 @@ fn stored_payload(
         None if spool.read() == 0 => Vec::new(),
         None => return None,
     };
-    let stored = super::resume::StoredHead::new(head, storable(&head.headers, slot), spool.framing());
-    Some(Attachment::Payload(StoredPayload { action: id, head: stored.encode(), body }))
+    let stored =
+        super::resume::StoredHead::new(head, storable(&head.headers, slot), spool.framing());
+    Some(Attachment::Payload(StoredPayload {
+        action: id,
+        head: stored.encode(),
+        body,
+    }))
 }
 
 /// Tells the engine when a caller leaves before its answer.
@@ -593,7 +734,13 @@ fn respond(reply: Reply, guard: Option<Guard>) -> Response<OutBody> {
             }
             problem_response(&problem, context.as_ref())
         }
-        Reply::Upstream { status, headers, extensions, body, context } => {
+        Reply::Upstream {
+            status,
+            headers,
+            extensions,
+            body,
+            context,
+        } => {
             let body = match body {
                 ReplyBody::Whole(bytes) => {
                     if let Some(mut guard) = guard {
@@ -601,7 +748,16 @@ fn respond(reply: Reply, guard: Option<Guard>) -> Response<OutBody> {
                     }
                     OutBody::whole(bytes)
                 }
-                ReplyBody::Streaming(frames) => OutBody::Streaming { frames, guard },
+                ReplyBody::Streaming(frames) => {
+                    let left = headers
+                        .get(http::header::CONTENT_LENGTH)
+                        .and_then(|value| value.to_str().ok()?.parse().ok());
+                    OutBody::Streaming {
+                        frames,
+                        guard,
+                        left,
+                    }
+                }
             };
             let mut response = Response::new(body);
             *response.status_mut() = status;
@@ -624,7 +780,9 @@ fn problem_response(problem: &Problem, context: Option<&Context>) -> Response<Ou
     }
     if problem.status() == StatusCode::UNAUTHORIZED {
         let challenge = HeaderValue::from_static("Bearer realm=\"rategov\"");
-        response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
+        response
+            .headers_mut()
+            .insert(http::header::WWW_AUTHENTICATE, challenge);
     }
     response
 }
@@ -634,11 +792,16 @@ fn add_context(headers: &mut HeaderMap, context: &Context) {
     if let Ok(value) = HeaderValue::from_str(&id) {
         headers.insert(problem::ACTION, value);
     }
-    if let Ok(value) = HeaderValue::from_str(&format!("</governor/v1/actions/{id}>; rel=\"monitor\"")) {
+    if let Ok(value) =
+        HeaderValue::from_str(&format!("</governor/v1/actions/{id}>; rel=\"monitor\""))
+    {
         headers.append(http::header::LINK, value);
     }
     headers.insert(problem::ATTEMPTS, HeaderValue::from(context.attempts));
-    headers.insert(problem::WAITED_MS, HeaderValue::from(context.waited.as_millis()));
+    headers.insert(
+        problem::WAITED_MS,
+        HeaderValue::from(context.waited.as_millis()),
+    );
     let words = [
         (problem::REASON, context.reason),
         (problem::TERMINAL, context.terminal),
@@ -651,7 +814,9 @@ fn add_context(headers: &mut HeaderMap, context: &Context) {
     }
     if let Some(should) = context.should_retry {
         let word = if should { "true" } else { "false" };
-        headers.entry(problem::SHOULD_RETRY).or_insert(HeaderValue::from_static(word));
+        headers
+            .entry(problem::SHOULD_RETRY)
+            .or_insert(HeaderValue::from_static(word));
     }
 }
 
@@ -665,6 +830,9 @@ pub enum OutBody {
         frames: tokio::sync::mpsc::Receiver<Result<Frame<Bytes>, Broken>>,
         /// Dropped with the body: a caller that leaves is noticed at once.
         guard: Option<Guard>,
+        /// Bytes still to come, where the head says how many: the listener takes
+        /// the last of them and does not ask whether that was the end.
+        left: Option<u64>,
     },
 }
 
@@ -684,11 +852,19 @@ impl Body for OutBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match self.get_mut() {
             OutBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            OutBody::Streaming { frames, guard } => {
+            OutBody::Streaming {
+                frames,
+                guard,
+                left,
+            } => {
                 let next = std::task::ready!(frames.poll_recv(context));
-                if next.is_none()
-                    && let Some(guard) = guard
+                if let (Some(left), Some(Ok(frame))) = (left.as_mut(), &next)
+                    && let Some(data) = frame.data_ref()
                 {
+                    *left = left.saturating_sub(data.len() as u64);
+                }
+                let is_over = next.is_none() || *left == Some(0);
+                if is_over && let Some(guard) = guard {
                     guard.action = None;
                 }
                 Poll::Ready(next)

@@ -31,6 +31,9 @@ const INFERENCE_VERBS: [&str; 6] = [
     "predict",
 ];
 
+/// Longest name of an endpoint: its scope, `endpoint:NAME`, is a name as well.
+pub const ENDPOINT_BYTES_MAX: usize = NAME_BYTES_MAX - "endpoint:".len();
+
 /// Most segments of a folded name; a longer path is cut there.
 const SEGMENTS_MAX: usize = 8;
 
@@ -56,12 +59,16 @@ pub fn endpoint(method: &str, path: &str) -> Endpoint {
     let mut segments = path.strip_prefix('/').unwrap_or(path).split('/');
     for segment in segments.by_ref().take(SEGMENTS_MAX) {
         name.push('/');
-        name.push_str(if is_identifier(segment) { "{id}" } else { segment });
+        name.push_str(if is_identifier(segment) {
+            "{id}"
+        } else {
+            segment
+        });
     }
     if segments.next().is_some() {
         name.push_str("/*");
     }
-    if name.len() > NAME_BYTES_MAX {
+    if name.len() > ENDPOINT_BYTES_MAX {
         name = format!("{method} *");
     }
     Endpoint::new(&name)
@@ -74,15 +81,17 @@ pub fn endpoint(method: &str, path: &str) -> Endpoint {
 /// character, or a long text with digits in it (`r_893k20dk2`).
 fn is_identifier(segment: &str) -> bool {
     let digits = segment.bytes().filter(u8::is_ascii_digit).count();
-    let plain = segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b));
+    let plain = segment
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b));
     let hex = segment.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     // `v1`, `2024-06`, `oauth2` and `chat-gpt4` are kinds; `r_893` and `cus_4fk2` are things.
-    let version = segment.strip_prefix('v').is_some_and(|rest| {
-        rest.starts_with(|c: char| c.is_ascii_digit()) && rest.len() <= 7
-    });
-    let tagged = segment.split_once('_').is_some_and(|(_, rest)| {
-        rest.bytes().any(|b| b.is_ascii_digit())
-    });
+    let version = segment
+        .strip_prefix('v')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.len() <= 7);
+    let tagged = segment
+        .split_once('_')
+        .is_some_and(|(_, rest)| rest.bytes().any(|b| b.is_ascii_digit()));
     !segment.is_empty()
         && !version
         && (!plain
@@ -106,7 +115,10 @@ mod tests {
             ("OPTIONS /chat/completions", Class::Read),
             ("POST /v1/chat/completions", Class::Generation),
             ("POST /v1/embeddings", Class::Generation),
-            ("POST /v1beta/models/gemini-pro:streamGenerateContent", Class::Generation),
+            (
+                "POST /v1beta/models/gemini-pro:streamGenerateContent",
+                Class::Generation,
+            ),
             ("POST /v1/messages", Class::UncertainWrite),
             ("POST /tasks/5/completions", Class::UncertainWrite),
             ("PUT /v1/chat/completions", Class::UncertainWrite),
@@ -128,7 +140,10 @@ mod tests {
             ("/v1beta/feed", "GET /v1beta/feed"),
             ("/files/a%20b", "GET /files/{id}"),
             ("", "GET /"),
-            ("/1/2/3/4/5/6/7/8/9", "GET /{id}/{id}/{id}/{id}/{id}/{id}/{id}/{id}/*"),
+            (
+                "/1/2/3/4/5/6/7/8/9",
+                "GET /{id}/{id}/{id}/{id}/{id}/{id}/{id}/{id}/*",
+            ),
         ] {
             assert_eq!(endpoint("GET", path).as_str(), expected, "{path}");
         }

@@ -34,7 +34,10 @@ impl JsonPath {
     /// # Errors
     /// The cause, and a hint on a line of its own.
     pub fn parse(text: &str) -> Result<JsonPath, String> {
-        let wrong = || "not a path into a JSON text\nhint: write `$.id`, `$.items[0].id` or `$['odd name']`".to_owned();
+        let wrong = || {
+            "not a path into a JSON text\nhint: write `$.id`, `$.items[0].id` or `$['odd name']`"
+                .to_owned()
+        };
         let mut rest = text.strip_prefix('$').ok_or_else(wrong)?;
         let mut steps = Vec::new();
         while !rest.is_empty() {
@@ -117,7 +120,8 @@ fn step(text: &str) -> Option<(Step, &str)> {
         return Some((Step::Name(name.to_owned()), rest));
     }
     let (digits, rest) = text.strip_prefix('[')?.split_once(']')?;
-    let plain = !digits.is_empty() && digits.len() <= 6 && digits.bytes().all(|b| b.is_ascii_digit());
+    let plain =
+        !digits.is_empty() && digits.len() <= 6 && digits.bytes().all(|b| b.is_ascii_digit());
     Some((Step::Index(plain.then(|| digits.parse().ok())??), rest))
 }
 
@@ -126,7 +130,11 @@ impl fmt::Display for JsonPath {
         f.write_str("$")?;
         self.steps.iter().try_for_each(|step| match step {
             Step::Index(index) => write!(f, "[{index}]"),
-            Step::Name(name) if name.contains(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-')) || name.is_empty() => {
+            Step::Name(name)
+                if name
+                    .contains(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
+                    || name.is_empty() =>
+            {
                 write!(f, "['{name}']")
             }
             Step::Name(name) => write!(f, ".{name}"),
@@ -165,13 +173,18 @@ mod tests {
         assert_eq!(id("$.items[1].id"), None);
         assert_eq!(id("$.items.id"), None);
         assert_eq!(id("$['odd name']"), None, "true identifies nothing");
-        assert_eq!(JsonPath::parse("$.nil").unwrap().find(&answer), Some(&Value::Null));
+        assert_eq!(
+            JsonPath::parse("$.nil").unwrap().find(&answer),
+            Some(&Value::Null)
+        );
         assert_eq!(JsonPath::parse("$").unwrap().find(&answer), Some(&answer));
     }
 
     #[test]
     fn what_could_lead_to_many_values_is_refused() {
-        for text in ["", "id", "$.", "$..id", "$.*", "$[*]", "$[-1]", "$[?@.a]", "$.a[", "$ .a", "$[1e9]"] {
+        for text in [
+            "", "id", "$.", "$..id", "$.*", "$[*]", "$[-1]", "$[?@.a]", "$.a[", "$ .a", "$[1e9]",
+        ] {
             assert!(JsonPath::parse(text).is_err(), "{text}");
         }
         assert!(JsonPath::parse(&format!("${}", ".a".repeat(17))).is_err());

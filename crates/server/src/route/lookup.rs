@@ -17,7 +17,8 @@ const TARGET_BYTES_MAX: usize = 8 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReconcilePlan {
     request: RequestTemplate,
-    /// Where the answer names the operation; nothing there means "not found".
+    /// Where the answer names the operation; see [`JsonPath::shows_absence`] for what
+    /// "not found" takes.
     pub found: JsonPath,
 }
 
@@ -93,14 +94,22 @@ impl RequestTemplate {
         let form = "write `GET /path?key={idempotency_key}`";
         let target = match text.split_once(' ') {
             Some(("GET", target)) => target.trim(),
-            Some(_) => return Err(format!("a look-up is a GET: it must be safe to repeat\nhint: {form}")),
+            Some(_) => {
+                return Err(format!(
+                    "a look-up is a GET: it must be safe to repeat\nhint: {form}"
+                ));
+            }
             None => return Err(format!("a look-up needs a method and a path\nhint: {form}")),
         };
         if !target.starts_with('/') || target.contains('#') {
-            return Err(format!("a look-up's path begins with `/` and has no fragment\nhint: {form}"));
+            return Err(format!(
+                "a look-up's path begins with `/` and has no fragment\nhint: {form}"
+            ));
         }
         if target.len() > 2048 || target.contains(|c: char| !c.is_ascii_graphic() || c == '\\') {
-            return Err("a look-up's path is printable ASCII without spaces, at most 2 KiB".to_owned());
+            return Err(
+                "a look-up's path is printable ASCII without spaces, at most 2 KiB".to_owned(),
+            );
         }
         let path = target.split('?').next().unwrap_or(target);
         if path.split('/').any(|segment| matches!(segment, "." | "..")) {
@@ -122,7 +131,10 @@ impl RequestTemplate {
         if !rest.is_empty() {
             parts.push(Part::Text(rest.to_owned()));
         }
-        Ok(RequestTemplate { text: format!("GET {target}"), parts })
+        Ok(RequestTemplate {
+            text: format!("GET {target}"),
+            parts,
+        })
     }
 
     /// The template as it was written.
@@ -149,7 +161,10 @@ fn value(word: &str, parameters: &[&str]) -> Result<Value, String> {
             let known = ["idempotency_key", "operation_id", "external_ref"];
             let all: Vec<&str> = known.iter().chain(parameters).copied().collect();
             let hint = crate::config::mistake::meant(name, all.iter().copied()).unwrap_or_default();
-            Err(format!("`{{{}}}` is nothing a look-up knows\nhint: {hint}", crate::config::units::shown(name)))
+            Err(format!(
+                "`{{{}}}` is nothing a look-up knows\nhint: {hint}",
+                crate::config::units::shown(name)
+            ))
         }
     }
 }
@@ -183,7 +198,9 @@ impl ReconcilePlan {
                 Value::IdempotencyKey => encode(known.idempotency_key, &mut target),
                 Value::OperationId => encode(known.operation_id, &mut target),
                 Value::ExternalRef => encode(known.external_ref, &mut target),
-                Value::Parameter(name) => parameter(known.parameters, name).map(|v| target.push_str(v)),
+                Value::Parameter(name) => {
+                    parameter(known.parameters, name).map(|v| target.push_str(v))
+                }
             }
             .ok_or_else(|| LookupError::Unknown(value.word().to_owned()))?;
             if target.len() > TARGET_BYTES_MAX {
@@ -195,7 +212,10 @@ impl ReconcilePlan {
 }
 
 fn parameter<'k>(parameters: &'k [(String, String)], name: &str) -> Option<&'k str> {
-    parameters.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    parameters
+        .iter()
+        .find(|(own, _)| own == name)
+        .map(|(_, value)| value.as_str())
 }
 
 /// Appends a value with everything but RFC 3986's unreserved characters encoded.
@@ -204,7 +224,9 @@ fn encode(value: Option<&str>, out: &mut String) -> Option<()> {
     let value = value.filter(|value| !matches!(*value, "" | "." | ".."))?;
     for byte in value.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte))
+            }
             _ => write!(out, "%{byte:02X}").ok()?,
         }
     }
@@ -224,7 +246,10 @@ mod tests {
     #[test]
     fn a_value_stays_one_value() {
         let plan = plan("GET /records?key={idempotency_key}&limit=1", &[]);
-        let known = Known { idempotency_key: Some("a&b=c/../d é"), ..Known::default() };
+        let known = Known {
+            idempotency_key: Some("a&b=c/../d é"),
+            ..Known::default()
+        };
         assert_eq!(
             plan.target(&known).unwrap(),
             "/records?key=a%26b%3Dc%2F..%2Fd%20%C3%A9&limit=1"
@@ -235,7 +260,11 @@ mod tests {
     fn a_look_up_may_use_the_path_of_the_call_itself() {
         let plan = plan("GET /teams/{team}/records/{operation_id}", &["team"]);
         let parameters = [("team".to_owned(), "a%2Fb".to_owned())];
-        let known = Known { operation_id: Some("r 1"), parameters: &parameters, ..Known::default() };
+        let known = Known {
+            operation_id: Some("r 1"),
+            parameters: &parameters,
+            ..Known::default()
+        };
         assert_eq!(plan.target(&known).unwrap(), "/teams/a%2Fb/records/r%201");
     }
 
@@ -243,16 +272,31 @@ mod tests {
     fn a_look_up_without_its_value_cannot_be_asked() {
         let plan = plan("GET /records/{operation_id}", &[]);
         for operation_id in [None, Some(""), Some("..")] {
-            let known = Known { operation_id, ..Known::default() };
-            assert_eq!(plan.target(&known), Err(LookupError::Unknown("operation_id".to_owned())));
+            let known = Known {
+                operation_id,
+                ..Known::default()
+            };
+            assert_eq!(
+                plan.target(&known),
+                Err(LookupError::Unknown("operation_id".to_owned()))
+            );
         }
     }
 
     #[test]
     fn only_a_safe_request_is_a_look_up() {
         for text in [
-            "", "/records", "POST /records", "GET records", "GET /a#b", "GET /a/../b", "GET /{key}",
-            "GET /{", "GET /}", "GET /a b", "GET http://other/",
+            "",
+            "/records",
+            "POST /records",
+            "GET records",
+            "GET /a#b",
+            "GET /a/../b",
+            "GET /{key}",
+            "GET /{",
+            "GET /}",
+            "GET /a b",
+            "GET http://other/",
         ] {
             assert!(RequestTemplate::parse(text, &[]).is_err(), "{text}");
         }

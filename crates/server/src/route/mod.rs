@@ -38,7 +38,7 @@ pub struct Rule {
     /// What a repeat could do.
     pub class: Class,
     /// What the provider promises about repeats.
-    pub profile: Profile,
+    pub profile: Arc<Profile>,
     /// The request header that carries the action's key; `None` where none is honoured.
     pub idempotency_header: Option<HeaderName>,
     /// Where the answer names what was created.
@@ -57,7 +57,7 @@ pub struct Rule {
 
 impl Rule {
     /// Nothing is known but the class.
-    pub fn bare(class: Class, profile: Profile) -> Rule {
+    pub fn bare(class: Class, profile: Arc<Profile>) -> Rule {
         Rule {
             class,
             profile,
@@ -94,7 +94,7 @@ pub struct Route {
     pub class: Class,
     /// What is known of it.
     pub rule: Arc<Rule>,
-    /// The values of the template's names in this call's path, encoding untouched.
+    /// The values of the template's names in the call's path, encoding untouched.
     pub parameters: Parameters,
     /// Whether a rule matched.
     pub matched: Matched,
@@ -136,9 +136,10 @@ impl Route {
     /// If that class allows more than the route's own: agents tighten, never loosen.
     pub fn tightened(mut self, asked: Option<Class>) -> Result<Route, ClassLoosened> {
         match asked {
-            Some(asked) if strictness(asked) < strictness(self.class) => {
-                Err(ClassLoosened { own: self.class, asked })
-            }
+            Some(asked) if strictness(asked) < strictness(self.class) => Err(ClassLoosened {
+                own: self.class,
+                asked,
+            }),
             Some(asked) => {
                 self.class = asked;
                 Ok(self)
@@ -156,6 +157,7 @@ pub struct RouteTable {
 
 #[derive(Clone, Debug)]
 struct ProviderRoutes {
+    prefix: String,
     rules: Vec<EndpointRule>,
     read: Arc<Rule>,
     generation: Arc<Rule>,
@@ -169,8 +171,10 @@ impl RouteTable {
             let mut rules = provider.endpoints.clone();
             // Stable: among equals the operator's rule, which stands first, wins.
             rules.sort_by_cached_key(|rule| rule.template.specificity());
-            let bare = |class| Arc::new(Rule::bare(class, provider.unmatched_profile.clone()));
+            let profile = Arc::new(provider.unmatched_profile.clone());
+            let bare = |class| Arc::new(Rule::bare(class, Arc::clone(&profile)));
             let routes = ProviderRoutes {
+                prefix: provider.path_prefix.clone(),
                 rules,
                 read: bare(Class::Read),
                 generation: bare(Class::Generation),
@@ -178,7 +182,9 @@ impl RouteTable {
             };
             (name.clone(), routes)
         });
-        RouteTable { providers: providers.collect() }
+        RouteTable {
+            providers: providers.collect(),
+        }
     }
 
     /// The providers that exist.
@@ -187,12 +193,17 @@ impl RouteTable {
     }
 
     /// What a call is; `None` if there is no such provider. `path` is what follows
-    /// the provider's name: empty or beginning with `/`, without the query.
+    /// the provider's name: empty or beginning with `/`, without the query. Rules
+    /// see it with the provider's prefix.
     pub fn resolve(&self, provider: &str, method: &str, path: &str) -> Option<Route> {
         let name = Provider::new(provider).ok()?;
         let (provider, routes) = self.providers.get_key_value(&name)?;
+        let path = prefixed(&routes.prefix, path);
+        let path = path.as_str();
         let found = routes.rules.iter().find_map(|rule| {
-            rule.template.matches(method, path).map(|parameters| (rule, parameters))
+            rule.template
+                .matches(method, path)
+                .map(|parameters| (rule, parameters))
         });
         Some(match found {
             Some((rule, parameters)) => Route {
@@ -223,6 +234,17 @@ impl RouteTable {
     }
 }
 
+/// The path with the prefix before it, unless it begins with the prefix already.
+///
+/// Worked: for the prefix `/v1`, `/v1/models` stays, `/models` becomes
+/// `/v1/models`, and so does `/v10` become `/v1/v10`.
+pub(crate) fn prefixed(prefix: &str, path: &str) -> String {
+    match path.strip_prefix(prefix) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => path.to_owned(),
+        _ => format!("{prefix}{path}"),
+    }
+}
+
 /// The model that a call names: a `{model}` of its path, else the top-level
 /// `model` of its JSON body. `None` where there is none, the body isn't JSON, or
 /// the name can't be one (longer than 200 bytes, or not printable ASCII).
@@ -233,11 +255,20 @@ pub fn model_of(parameters: &Parameters, body: &[u8]) -> Option<String> {
         #[serde(borrow)]
         model: Option<std::borrow::Cow<'b, str>>,
     }
-    let in_path = parameters.iter().find(|(name, _)| name == "model").map(|(_, value)| value.clone());
+    let in_path = parameters
+        .iter()
+        .find(|(name, _)| name == "model")
+        .map(|(_, value)| value.clone());
     let name = match in_path {
         Some(name) => name,
-        None => serde_json::from_slice::<Named<'_>>(body).ok()?.model?.into_owned(),
+        None => serde_json::from_slice::<Named<'_>>(body)
+            .ok()?
+            .model?
+            .into_owned(),
     };
     let fits = (1..=160).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic());
     fits.then_some(name)
 }
+
+#[cfg(test)]
+mod tests;

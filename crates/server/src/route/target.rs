@@ -81,7 +81,10 @@ impl<'h> Target<'h> {
         if uri.authority().is_some() || uri.scheme().is_some() {
             return Err(TargetError::NotAPath);
         }
-        if uri.path_and_query().is_none_or(|target| target.as_str().len() > TARGET_BYTES_MAX) {
+        if uri
+            .path_and_query()
+            .is_none_or(|target| target.as_str().len() > TARGET_BYTES_MAX)
+        {
             return Err(match uri.path_and_query() {
                 Some(_) => TargetError::TooLong,
                 None => TargetError::NotAPath,
@@ -95,14 +98,24 @@ impl<'h> Target<'h> {
                 let (token, rest) = split(rest.strip_prefix('/').ok_or(TargetError::NoProvider)?);
                 let rest = rest.strip_prefix('/').ok_or(TargetError::NoProvider)?;
                 let (first, rest) = split(rest);
-                Ok(Target { run: Some(token), door: door(first, rest, query)? })
+                Ok(Target {
+                    run: Some(token),
+                    door: door(first, rest, query)?,
+                })
             }
-            first => Ok(Target { run: None, door: door(first, rest, query)? }),
+            first => Ok(Target {
+                run: None,
+                door: door(first, rest, query)?,
+            }),
         }
     }
 }
 
-fn door<'h>(first: &'h str, rest: &'h str, query: Option<&'h str>) -> Result<Door<'h>, TargetError> {
+fn door<'h>(
+    first: &'h str,
+    rest: &'h str,
+    query: Option<&'h str>,
+) -> Result<Door<'h>, TargetError> {
     match first {
         "" | "run" => Err(TargetError::NoProvider),
         "governor" => match rest.strip_prefix("/v1") {
@@ -111,7 +124,11 @@ fn door<'h>(first: &'h str, rest: &'h str, query: Option<&'h str>) -> Result<Doo
             }
             _ => Err(TargetError::NoSuchApi),
         },
-        provider => Ok(Door::Gateway { provider, path: rest, query }),
+        provider => Ok(Door::Gateway {
+            provider,
+            path: rest,
+            query,
+        }),
     }
 }
 
@@ -133,22 +150,38 @@ mod tests {
     }
 
     fn gateway<'a>(provider: &'a str, path: &'a str, query: Option<&'a str>) -> Door<'a> {
-        Door::Gateway { provider, path, query }
+        Door::Gateway {
+            provider,
+            path,
+            query,
+        }
     }
 
     #[test]
     fn the_rest_is_kept_byte_for_byte() {
-        check("/openai/v1/models", Ok((None, gateway("openai", "/v1/models", None))));
+        check(
+            "/openai/v1/models",
+            Ok((None, gateway("openai", "/v1/models", None))),
+        );
         check("/openai", Ok((None, gateway("openai", "", None))));
         check("/openai/", Ok((None, gateway("openai", "/", None))));
-        check("/p/a%2Fb//c/?x=/y?z", Ok((None, gateway("p", "/a%2Fb//c/", Some("x=/y?z")))));
+        check(
+            "/p/a%2Fb//c/?x=/y?z",
+            Ok((None, gateway("p", "/a%2Fb//c/", Some("x=/y?z")))),
+        );
         check("/p?x", Ok((None, gateway("p", "", Some("x")))));
     }
 
     #[test]
     fn a_run_token_stands_before_either_door() {
-        check("/run/t0k/openai/v1", Ok((Some("t0k"), gateway("openai", "/v1", None))));
-        let api = Door::Governor { path: "/tasks/7", query: None };
+        check(
+            "/run/t0k/openai/v1",
+            Ok((Some("t0k"), gateway("openai", "/v1", None))),
+        );
+        let api = Door::Governor {
+            path: "/tasks/7",
+            query: None,
+        };
         check("/run/t0k/governor/v1/tasks/7", Ok((Some("t0k"), api)));
         check("/run/t0k", Err(TargetError::NoProvider));
         check("/run/t0k/", Err(TargetError::NoProvider));
@@ -164,7 +197,10 @@ mod tests {
         check("//openai", Err(TargetError::NoProvider));
         check("/governor/v2/x", Err(TargetError::NoSuchApi));
         check("/governor/v10", Err(TargetError::NoSuchApi));
-        check(&format!("/p/{}", "x".repeat(40_000)), Err(TargetError::TooLong));
+        check(
+            &format!("/p/{}", "x".repeat(40_000)),
+            Err(TargetError::TooLong),
+        );
     }
 
     #[test]

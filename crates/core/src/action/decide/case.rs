@@ -177,13 +177,13 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
         Lost::Unreported,
     ]);
     let status = prop_oneof![
-        proptest::sample::select(vec![
+        9 => proptest::sample::select(vec![
             200_u16, 201, 204, 302, 400, 401, 404, 408, 409, 410, 412, 421, 422, 425, 429, 500,
             501, 502, 503, 504, 529,
         ]),
-        0_u16..1_000,
+        1 => 0_u16..1_000,
     ];
-    let hint = proptest::option::of(0_u64..200_000_000);
+    let hint = proptest::option::of(prop_oneof![0_u64..20_000_000, 0_u64..200_000_000]);
     let body = proptest::sample::select(vec![Body::Complete, Body::Open, Body::Cut]);
     let upload = proptest::sample::select(vec![Upload::Complete, Upload::Partial]);
     let answer = (status, any_meaning(), hint, body, upload).prop_map(
@@ -208,29 +208,37 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
     ]
 }
 
+/// True five times out of six: most cases should get as far as a decision.
+fn mostly() -> impl Strategy<Value = bool> {
+    proptest::bool::weighted(5.0 / 6.0)
+}
+
 prop_compose! {
     pub(super) fn any_case()(
         evidence in any_evidence(),
         class in proptest::sample::select(Class::ALL.to_vec()),
-        (keyed, looked, unsure) in any::<(bool, bool, bool)>(),
+        (keyed, blind, sure) in (mostly(), mostly(), mostly()),
         stores in proptest::sample::select(vec![Stores::All, Stores::Successes, Stores::Definite]),
         unprocessed in proptest::sample::subsequence(vec![408_u16, 429, 503], 0..=3),
         statuses in proptest::sample::subsequence(
-            vec![400_u16, 404, 408, 409, 429, 500, 502, 503, 504], 0..=9),
+            vec![400_u16, 404, 408, 409, 429, 500, 502, 503, 504], 3..=9),
         (ambiguous, absent, unknown) in any::<(bool, bool, bool)>(),
-        (max_attempts, attempts, lookups) in (1_u16..6, 1_u16..6, 0_u16..5),
-        (max_wait, waited, task_wait) in (0_u64..200, 0_u64..100, 0_u64..300),
-        (retries, ratio, kept) in (0_u32..3, any::<bool>(), any::<bool>()),
-        interest in proptest::sample::select(
-            vec![Interest::Wanted, Interest::Wanted, Interest::Gone, Interest::Cancelled]),
-        passed in any::<bool>(),
-        (gate, held, deadline, safe) in (0_u64..200, 0_u64..200, 0_u64..200, 0_u64..200),
+        (max_attempts, attempts, lookups) in (2_u16..8, 1_u16..4, 0_u16..5),
+        (max_wait, waited, task_wait) in (0_u64..600, 0_u64..100, 0_u64..600),
+        (retries, ratio, kept) in (0_u32..6, mostly(), mostly()),
+        interest in prop_oneof![
+            6 => Just(Interest::Wanted),
+            1 => Just(Interest::Gone),
+            1 => Just(Interest::Cancelled),
+        ],
+        nothing_passed in mostly(),
+        (gate, held, deadline, safe) in (0_u64..150, 0_u64..1_500, 0_u64..1_500, 0_u64..1_500),
         draw in any::<u32>(),
     ) -> Case {
         let at = |s: u64| NOW + secs(s).saturating_sub(secs(50));
         let mut case = Case::new(class, evidence);
         if keyed { case = case.keyed(stores); }
-        if looked { case = case.with_lookup(); }
+        if !blind { case = case.with_lookup(); }
         case.profile.refusals_unprocessed = unprocessed;
         case.profile.absent_is_success = absent;
         case.limits = ClassLimits {
@@ -248,11 +256,11 @@ prop_compose! {
         rest.ratio = if ratio { Ratio::Allows } else { Ratio::Spent };
         rest.replay = if kept { Replay::Kept } else { Replay::NotKept };
         rest.interest = interest;
-        rest.to_agent = if passed { ToAgent::Something } else { ToAgent::Nothing };
+        rest.to_agent = if nothing_passed { ToAgent::Nothing } else { ToAgent::Something };
         rest.gate = at(gate);
         rest.held_until = at(held);
         rest.deadline = at(deadline);
-        rest.key_safe_until = (!unsure).then(|| at(safe));
+        rest.key_safe_until = sure.then(|| at(safe));
         rest.draw = Draw::from_u32(draw);
         case
     }

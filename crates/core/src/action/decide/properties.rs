@@ -1,6 +1,7 @@
 //! What must hold for every decision, whatever the evidence.
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 
 use super::case::any_case;
 use super::*;
@@ -24,6 +25,10 @@ proptest! {
         if let Next::Retry { earliest, .. } | Next::RepeatAsReconciliation { earliest, .. } = next {
             // Never of an uncertain write that may have happened.
             prop_assert!(!(case.class == Class::UncertainWrite && unresolved));
+            if case.class == Class::UncertainWrite {
+                let refused = [Outcome::NotSent, Outcome::Refused];
+                prop_assert!(refused.contains(&judged.outcome()));
+            }
             // Never past the key's safe lifetime once an attempt may have arrived.
             if unresolved {
                 prop_assert!(case.profile.idempotency.is_some());
@@ -91,4 +96,22 @@ proptest! {
             prop_assert_eq!(judged.interest, Interest::Wanted);
         }
     }
+}
+
+#[test]
+fn the_random_cases_reach_every_kind_of_decision_often() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut seen = [0_u32; 6];
+    for _ in 0..2_000 {
+        let case = any_case().new_tree(&mut runner).unwrap().current();
+        seen[match case.decide() {
+            Next::Deliver { .. } => 0,
+            Next::Retry { .. } => 1,
+            Next::Reconcile { .. } => 2,
+            Next::RepeatAsReconciliation { .. } => 3,
+            Next::Escalate { .. } => 4,
+            Next::GiveUp { .. } => 5,
+        }] += 1;
+    }
+    assert!(seen.iter().all(|count| *count >= 20), "{seen:?}");
 }

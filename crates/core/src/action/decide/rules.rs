@@ -372,6 +372,31 @@ fn what_nobody_wants_any_more_is_settled_but_not_sent_again() {
     assert!(matches!(gone.decide(), Next::Escalate { .. }));
     let cancelled = blind.with(|c| c.rest.interest = Interest::Cancelled);
     assert_eq!(cancelled.decide(), end(Code::OutcomeUnknown));
+    // Not even a key that the provider deduplicates is sent for a cancelled action.
+    let keyed = lost_write().with(|c| c.rest.interest = Interest::Cancelled);
+    assert_eq!(keyed.decide(), end(Code::OutcomeUnknown));
+}
+
+#[test]
+fn an_uncertain_write_repeats_after_definite_refusals_and_after_nothing_else() {
+    let check = |evidence: Evidence, repeats: bool| {
+        let case = Case::new(Class::UncertainWrite, evidence)
+            .with(|c| c.limits.retry_statuses.extend([404, 409]));
+        let next = case.decide();
+        assert_eq!(
+            matches!(next, Next::Retry { .. }),
+            repeats,
+            "{:?} gave {next:?}",
+            case.evidence
+        );
+    };
+    check(Evidence::NotSent(NotSent::Connect), true);
+    check(Evidence::NotProcessed, true);
+    check(limited(429, Meaning::RateLimited, None), true);
+    check(limited(404, Meaning::CallerError, None), false);
+    check(limited(409, Meaning::CallerError, None), false);
+    check(limited(503, Meaning::Overloaded, None), false);
+    check(Evidence::Lost(Lost::Closed), false);
 }
 
 #[test]

@@ -11,12 +11,12 @@ use crate::config::mistake::{Collector, meant};
 use crate::config::options::{
     AccountOptions, DimensionWord, KindWord, Options, ProviderOptions, QuotaOptions,
 };
+use crate::config::place::Place;
 use crate::config::secret;
 use crate::config::settings::{
     AccountRules, AccountSettings, CredentialSettings, CredentialSlot, DeclaredQuota,
     ProviderSettings, QuotaLimit, QuotaReach, SecretRef,
 };
-use crate::config::tree::Place;
 use crate::config::units::shown;
 use crate::route::template::Template;
 
@@ -31,7 +31,9 @@ pub(super) fn accounts(
     place: Place<'_>,
     out: &mut Collector,
 ) -> Vec<AccountSettings> {
-    let Some(accounts) = &written.accounts else { return Vec::new() };
+    let Some(accounts) = &written.accounts else {
+        return Vec::new();
+    };
     let mut known = Vec::new();
     for (name, options) in accounts.iter() {
         let at = place.key(name);
@@ -61,17 +63,25 @@ fn account(
     let written = options.quotas.as_deref().unwrap_or_default();
     let at = place.key("quotas");
     if written.len() > PARTS_MAX {
-        out.add(at.mark(), format!("an account has at most {PARTS_MAX} quotas"));
+        out.add(
+            at.mark(),
+            format!("an account has at most {PARTS_MAX} quotas"),
+        );
     }
     let quotas = written.iter().take(PARTS_MAX).enumerate();
-    let quotas = quotas.filter_map(|(index, it)| quota(it, at.part(index), out)).collect();
+    let quotas = quotas
+        .filter_map(|(index, it)| quota(it, at.part(index), out))
+        .collect();
     Some(AccountSettings {
         // A name that is too long was refused above, by its parts.
         account: Account::new(&format!("{provider}/{name}")).ok()?,
         name: name.to_owned(),
         credentials,
         slot,
-        rules: AccountRules { quotas, ..shared.clone() },
+        rules: AccountRules {
+            quotas,
+            ..shared.clone()
+        },
     })
 }
 
@@ -102,15 +112,23 @@ pub(super) fn slot(
     let scheme = match scheme.map(str::trim) {
         None => usual,
         Some("") => None,
-        Some(word) if word.len() <= 32 && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') => {
+        Some(word)
+            if word.len() <= 32 && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') =>
+        {
             Some(word.to_owned())
         }
         Some(_) => {
-            out.add(place.key("credential_scheme").mark(), "this is not an authentication scheme\nhint: write `Bearer`, or `\"\"` for none");
+            out.add(
+                place.key("credential_scheme").mark(),
+                "this is not an authentication scheme\nhint: write `Bearer`, or `\"\"` for none",
+            );
             usual
         }
     };
-    CredentialSlot { header: name, scheme }
+    CredentialSlot {
+        header: name,
+        scheme,
+    }
 }
 
 fn credentials(
@@ -124,7 +142,10 @@ fn credentials(
     if options.credential.is_some() && several.is_some() {
         out.add(place.key("credentials").mark(), "an account has `credential` or `credentials`, not both\nhint: put all of them into `credentials`");
     }
-    let one = options.credential.iter().map(|text| (text.as_str(), place.key("credential")));
+    let one = options
+        .credential
+        .iter()
+        .map(|text| (text.as_str(), place.key("credential")));
     let list = several.unwrap_or_default().iter().enumerate();
     let list = list.map(|(index, text)| (text.as_str(), place.key("credentials").item(index)));
     let mut known: Vec<CredentialSettings> = Vec::new();
@@ -138,14 +159,23 @@ fn credentials(
             Ok(Some(source)) => {
                 let credential = format!("{provider}/{account}#{}", number + 1);
                 known.extend(Credential::new(&credential).ok().map(|credential| {
-                    CredentialSettings { credential, source: SecretRef { source, mark: at.mark() } }
+                    CredentialSettings {
+                        credential,
+                        source: SecretRef {
+                            source,
+                            mark: at.mark(),
+                        },
+                    }
                 }));
             }
             Err(cause) => out.add(at.mark(), cause),
         }
     }
     if own > 0 && !known.is_empty() {
-        out.add(place.key("credentials").mark(), "an account uses its own credentials or the callers' (`pass-through`), not both");
+        out.add(
+            place.key("credentials").mark(),
+            "an account uses its own credentials or the callers' (`pass-through`), not both",
+        );
     }
     known
 }
@@ -159,7 +189,9 @@ fn quota(options: &QuotaOptions, place: Place<'_>, out: &mut Collector) -> Optio
     };
     let reach = match options.scope.as_deref() {
         None => Some(QuotaReach::Account),
-        Some(text) => reach(text).map_err(|cause| out.add(place.key("scope").mark(), cause)).ok(),
+        Some(text) => reach(text)
+            .map_err(|cause| out.add(place.key("scope").mark(), cause))
+            .ok(),
     };
     let dimension = options.dimension.unwrap_or(DimensionWord::Requests);
     match options.limit {
@@ -177,26 +209,43 @@ fn quota(options: &QuotaOptions, place: Place<'_>, out: &mut Collector) -> Optio
             ("burst", options.burst.is_some()),
         ] {
             if written {
-                out.add(place.key(key).mark(), format!("calls open at once have no `{key}`\nhint: leave it out"));
+                out.add(
+                    place.key(key).mark(),
+                    format!("calls open at once have no `{key}`\nhint: leave it out"),
+                );
             }
         }
         let most = u32::try_from(options.limit?).unwrap_or(u32::MAX);
-        return (most > 0).then_some(DeclaredQuota { reach: reach?, limit: QuotaLimit::Concurrent(most) });
+        return (most > 0).then_some(DeclaredQuota {
+            reach: reach?,
+            limit: QuotaLimit::Concurrent(most),
+        });
     }
     match options.window {
         Some(window) if window.0.is_zero() => {
             out.add(place.key("window").mark(), "a window can't be zero\nhint: write the time in which the limit holds, such as `60s`");
         }
         Some(_) => {}
-        None => missing("window", "write the time in which the limit holds, such as `window: 60s`", out),
+        None => missing(
+            "window",
+            "write the time in which the limit holds, such as `window: 60s`",
+            out,
+        ),
     }
     let kind = kind(options, place, out);
     let window = options.window.map_or(Span::ZERO, |window| window.0);
     let limit = options.limit?;
     // Dimensions that don't act yet are checked like the others, and then named in a notice.
     let acts = dimension == DimensionWord::Requests && limit > 0 && !window.is_zero();
-    let quota = Quota { limit, window, kind: kind? };
-    acts.then_some(DeclaredQuota { reach: reach?, limit: QuotaLimit::Requests(quota) })
+    let quota = Quota {
+        limit,
+        window,
+        kind: kind?,
+    };
+    acts.then_some(DeclaredQuota {
+        reach: reach?,
+        limit: QuotaLimit::Requests(quota),
+    })
 }
 
 fn kind(options: &QuotaOptions, place: Place<'_>, out: &mut Collector) -> Option<WindowKind> {
@@ -209,7 +258,10 @@ fn kind(options: &QuotaOptions, place: Place<'_>, out: &mut Collector) -> Option
             None
         }
         (KindWord::TokenBucket, Some(0)) => {
-            out.add(place.key("burst").mark(), "a bucket that holds nothing lets nothing through");
+            out.add(
+                place.key("burst").mark(),
+                "a bucket that holds nothing lets nothing through",
+            );
             None
         }
         (KindWord::TokenBucket, Some(burst)) => Some(WindowKind::TokenBucket { burst }),
@@ -244,8 +296,12 @@ fn reach(text: &str) -> Result<QuotaReach, String> {
         }
         ("model", Some(_)) => Err("this can't be the name of a model".to_owned()),
         (word, _) => {
-            let hint = meant(word, ["account", "credential", "model", "endpoint"]).unwrap_or_default();
-            Err(format!("`{}` is no scope of a quota\nhint: {hint}", shown(text)))
+            let hint =
+                meant(word, ["account", "credential", "model", "endpoint"]).unwrap_or_default();
+            Err(format!(
+                "`{}` is no scope of a quota\nhint: {hint}",
+                shown(text)
+            ))
         }
     }
 }
@@ -257,10 +313,17 @@ pub(super) fn reserve_interactive(
     providers: &BTreeMap<Provider, ProviderSettings>,
     out: &mut Collector,
 ) {
-    let Some(shared) = &options.shared_scope else { return };
-    let Some(reserved) = shared.reserve_interactive.filter(|reserved| *reserved > 0) else { return };
+    let Some(shared) = &options.shared_scope else {
+        return;
+    };
+    let Some(reserved) = shared.reserve_interactive.filter(|reserved| *reserved > 0) else {
+        return;
+    };
     let at = place.key("shared_scope").key("reserve_interactive");
-    let declared = providers.values().flat_map(|it| &it.accounts).flat_map(|it| &it.rules.quotas);
+    let declared = providers
+        .values()
+        .flat_map(|it| &it.accounts)
+        .flat_map(|it| &it.rules.quotas);
     let slots = declared.filter_map(|quota| match quota.limit {
         QuotaLimit::Concurrent(most) => Some(most),
         QuotaLimit::Requests(_) => None,

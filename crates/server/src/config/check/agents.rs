@@ -6,12 +6,11 @@ use rategov_core::id::{Agent, Provider};
 use rategov_core::policy::AgentLimits;
 use rategov_core::word::Priority;
 
-use super::endpoint::class_of;
 use crate::config::mistake::{Collector, nearest};
-use crate::config::options::{AgentOptions, Options, PriorityWord};
+use crate::config::options::{AgentOptions, Options};
+use crate::config::place::Place;
 use crate::config::secret;
 use crate::config::settings::{AccountRight, AgentSettings, ProviderSettings, Rights, SecretRef};
-use crate::config::tree::Place;
 use crate::config::units::shown;
 use crate::route::template::Template;
 
@@ -25,23 +24,34 @@ pub(super) fn agents(
     out: &mut Collector,
 ) -> BTreeMap<Agent, AgentSettings> {
     let mut known: BTreeMap<Agent, AgentSettings> = BTreeMap::new();
-    let Some(written) = &options.agents else { return known };
+    let Some(written) = &options.agents else {
+        return known;
+    };
     if written.0.len() > AGENTS_MAX {
-        out.add(place.mark(), format!("at most {AGENTS_MAX} agents can be configured"));
+        out.add(
+            place.mark(),
+            format!("at most {AGENTS_MAX} agents can be configured"),
+        );
     }
     for (name, options) in written.iter().take(AGENTS_MAX) {
         let at = place.key(name);
         let agent = match Agent::new(name) {
             Ok(agent) => agent,
             Err(error) => {
-                out.add(at.mark(), format!("`{}` can't name an agent: {error}", shown(name)));
+                out.add(
+                    at.mark(),
+                    format!("`{}` can't name an agent: {error}", shown(name)),
+                );
                 continue;
             }
         };
         let token = token(options, at, out);
         let shared = token.as_ref().and_then(|token| {
             known.iter().find(|(_, other)| {
-                other.token.as_ref().is_some_and(|other| other.source == token.source)
+                other
+                    .token
+                    .as_ref()
+                    .is_some_and(|other| other.source == token.source)
             })
         });
         if let Some((other, _)) = shared {
@@ -53,7 +63,14 @@ pub(super) fn agents(
         let limits = limits(agent.clone(), options, at, out);
         let rights = rights(options, at, providers, out);
         approvals(options, at.key("approve"), providers, out);
-        known.insert(agent, AgentSettings { limits, token, rights });
+        known.insert(
+            agent,
+            AgentSettings {
+                limits,
+                token,
+                rights,
+            },
+        );
     }
     known
 }
@@ -84,15 +101,14 @@ fn limits(
         out.add(place.key("weight").mark(), "a weight is from 1 to 1000\nhint: take rights away from an agent that should have no share");
     }
     if options.max_concurrent_requests == Some(0) {
-        out.add(place.key("max_concurrent_requests").mark(), "no call could ever be open\nhint: at least 1, or leave the key out");
+        out.add(
+            place.key("max_concurrent_requests").mark(),
+            "no call could ever be open\nhint: at least 1, or leave the key out",
+        );
     }
     AgentLimits {
         agent,
-        ceiling: match options.priority {
-            Some(PriorityWord::Interactive) => Priority::Interactive,
-            Some(PriorityWord::Normal) | None => Priority::Normal,
-            Some(PriorityWord::Background) => Priority::Background,
-        },
+        ceiling: options.priority.map_or(Priority::Normal, |word| word.0),
         weight: weight.clamp(1, 1_000),
         max_concurrent: options.max_concurrent_requests.map(|most| most.max(1)),
     }
@@ -113,7 +129,7 @@ fn rights(
         rights.collect()
     });
     let classes = options.classes.as_ref();
-    let classes = classes.map(|classes| classes.iter().copied().map(class_of).collect());
+    let classes = classes.map(|classes| classes.iter().map(|word| word.0).collect());
     Rights { accounts, classes }
 }
 
@@ -122,15 +138,22 @@ fn account_right(
     providers: &BTreeMap<Provider, ProviderSettings>,
 ) -> Result<AccountRight, String> {
     let form = "write `PROVIDER/ACCOUNT`, or `PROVIDER/*` for all of a provider's";
-    let (provider, account) =
-        text.split_once('/').ok_or_else(|| format!("`{}` is no account\nhint: {form}", shown(text)))?;
+    let (provider, account) = text
+        .split_once('/')
+        .ok_or_else(|| format!("`{}` is no account\nhint: {form}", shown(text)))?;
     let names = || providers.keys().map(Provider::as_str);
-    let Some(known) = Provider::new(provider).ok().and_then(|name| providers.get(&name)) else {
+    let Some(known) = Provider::new(provider)
+        .ok()
+        .and_then(|name| providers.get(&name))
+    else {
         let hint = match nearest(provider, names()) {
             Some(near) => format!("did you mean `{near}/{account}`?"),
             None => "providers are listed under `providers`".to_owned(),
         };
-        return Err(format!("there is no provider `{}`\nhint: {hint}", shown(provider)));
+        return Err(format!(
+            "there is no provider `{}`\nhint: {hint}",
+            shown(provider)
+        ));
     };
     if account == "*" {
         return Ok(AccountRight::Provider(known.name.clone()));
@@ -140,10 +163,15 @@ fn account_right(
         None => {
             let hint = match nearest(account, known.accounts.iter().map(|it| it.name.as_str())) {
                 Some(near) => format!("did you mean `{provider}/{near}`?"),
-                None if known.accounts.is_empty() => format!("`{provider}` declares no accounts; write `{provider}/*`"),
+                None if known.accounts.is_empty() => {
+                    format!("`{provider}` declares no accounts; write `{provider}/*`")
+                }
                 None => format!("accounts are listed under `providers.{provider}.accounts`"),
             };
-            Err(format!("there is no account `{}`\nhint: {hint}", shown(text)))
+            Err(format!(
+                "there is no account `{}`\nhint: {hint}",
+                shown(text)
+            ))
         }
     }
 }
@@ -166,8 +194,14 @@ fn approvals(
         let known = Provider::new(provider).is_ok_and(|name| providers.contains_key(&name));
         if !known {
             let near = nearest(provider, providers.keys().map(Provider::as_str));
-            let hint = near.map_or("providers are listed under `providers`".to_owned(), |near| format!("did you mean `{near}`?"));
-            out.add(at, format!("there is no provider `{}`\nhint: {hint}", shown(provider)));
+            let hint = near.map_or_else(
+                || "providers are listed under `providers`".to_owned(),
+                |near| format!("did you mean `{near}`?"),
+            );
+            out.add(
+                at,
+                format!("there is no provider `{}`\nhint: {hint}", shown(provider)),
+            );
         }
     }
 }
@@ -184,7 +218,10 @@ mod tests {
     #[test]
     fn a_right_to_a_provider_covers_accounts_that_are_not_declared() {
         let openai = Provider::new("openai").unwrap();
-        let rights = Rights { accounts: Some(vec![AccountRight::Provider(openai.clone())]), classes: None };
+        let rights = Rights {
+            accounts: Some(vec![AccountRight::Provider(openai.clone())]),
+            classes: None,
+        };
         assert!(rights.allow_account(&openai, &account("openai/key-3f2a")));
         let stripe = Provider::new("stripe").unwrap();
         assert!(!rights.allow_account(&stripe, &account("stripe/main")));

@@ -11,10 +11,8 @@ use rategov_core::word::Class;
 
 use super::{above_zero, provider};
 use crate::config::mistake::Collector;
-use crate::config::options::{
-    ClassWord, EndpointOptions, IdempotencyOptions, ReconcileOptions, StoresWord,
-};
-use crate::config::tree::Place;
+use crate::config::options::{EndpointOptions, IdempotencyOptions, ReconcileOptions, StoresWord};
+use crate::config::place::Place;
 use crate::config::units::SpanText;
 use crate::route::json_path::JsonPath;
 use crate::route::lookup::{ReconcilePlan, RequestTemplate, Value};
@@ -28,16 +26,27 @@ pub(super) fn endpoints(
     out: &mut Collector,
 ) -> Vec<EndpointRule> {
     if written.len() > RULES_MAX {
-        out.add(place.mark(), format!("a provider has at most {RULES_MAX} endpoints"));
+        out.add(
+            place.mark(),
+            format!("a provider has at most {RULES_MAX} endpoints"),
+        );
     }
     let mut rules: Vec<EndpointRule> = Vec::new();
     for (index, options) in written.iter().take(RULES_MAX).enumerate() {
         let at = place.part(index);
-        let Some(rule) = endpoint(options, at, unmatched, out) else { continue };
-        if rules.iter().any(|other| other.template.same_calls(&rule.template)) {
+        let Some(rule) = endpoint(options, at, unmatched, out) else {
+            continue;
+        };
+        if rules
+            .iter()
+            .any(|other| other.template.same_calls(&rule.template))
+        {
             out.add(
                 at.key("match").mark(),
-                format!("`{}` is described twice\nhint: keep one of them", rule.template),
+                format!(
+                    "`{}` is described twice\nhint: keep one of them",
+                    rule.template
+                ),
             );
             continue;
         }
@@ -53,10 +62,15 @@ fn endpoint(
     out: &mut Collector,
 ) -> Option<EndpointRule> {
     let template = match &options.matches {
-        Some(text) => Template::parse(text).map_err(|cause| out.add(place.key("match").mark(), cause)).ok(),
+        Some(text) => Template::parse(text)
+            .map_err(|cause| out.add(place.key("match").mark(), cause))
+            .ok(),
         None => {
             if !place.has("match") {
-                out.add(place.mark(), "an endpoint needs `match`\nhint: write `match: GET /records/{id}`");
+                out.add(
+                    place.mark(),
+                    "an endpoint needs `match`\nhint: write `match: GET /records/{id}`",
+                );
             }
             None
         }
@@ -64,14 +78,15 @@ fn endpoint(
     let class = class(options, template.as_ref(), place, out);
     let path = |text: &Option<String>, key: &str, out: &mut Collector| {
         let text = text.as_deref()?;
-        JsonPath::parse(text).map_err(|cause| out.add(place.key(key).mark(), cause)).ok()
+        JsonPath::parse(text)
+            .map_err(|cause| out.add(place.key(key).mark(), cause))
+            .ok()
     };
     let operation_id = path(&options.operation_id, "operation_id", out);
     let external_ref = path(&options.external_ref, "external_ref", out);
     let (idempotency_header, idempotency) =
         idempotency(options.idempotency.as_ref(), place.key("idempotency"), out);
-    let (reconcile, lookup) =
-        reconcile(options, template.as_ref(), place.key("reconcile"), out);
+    let (reconcile, lookup) = reconcile(options, template.as_ref(), place.key("reconcile"), out);
     let refusals_unprocessed = match &options.refusals_unprocessed {
         Some(statuses) => provider::refusals(Some(statuses), place, out),
         None => unmatched.refusals_unprocessed.clone(),
@@ -82,12 +97,12 @@ fn endpoint(
     let template = template?;
     let rule = Rule {
         class: class?,
-        profile: Profile {
+        profile: Arc::new(Profile {
             idempotency,
             lookup,
             refusals_unprocessed,
             absent_is_success: options.absent_is_success.unwrap_or(false),
-        },
+        }),
         idempotency_header,
         operation_id,
         external_ref,
@@ -96,8 +111,22 @@ fn endpoint(
         coalesce: positive(options.coalesce),
         hold_after_uncertain: positive(options.hold_after_uncertain),
     };
+    if template.as_str().len() > fallback::ENDPOINT_BYTES_MAX {
+        let most = fallback::ENDPOINT_BYTES_MAX;
+        out.add(
+            place.key("match").mark(),
+            format!(
+                "an endpoint has at most {most} bytes\nhint: a last `*` matches all that follows"
+            ),
+        );
+        return None;
+    }
     match Endpoint::new(template.as_str()) {
-        Ok(endpoint) => Some(EndpointRule { template, endpoint, rule: Arc::new(rule) }),
+        Ok(endpoint) => Some(EndpointRule {
+            template,
+            endpoint,
+            rule: Arc::new(rule),
+        }),
         Err(error) => {
             out.add(place.key("match").mark(), error.to_string());
             None
@@ -117,7 +146,7 @@ fn class(
     out: &mut Collector,
 ) -> Option<Class> {
     if let Some(word) = options.class {
-        return Some(class_of(word));
+        return Some(word.0);
     }
     if options.idempotency.is_some() {
         return Some(Class::IdempotentWrite);
@@ -125,7 +154,10 @@ fn class(
     let template = template?;
     match template.method() {
         Some(method) => {
-            let path = template.as_str().split_once(' ').map_or("", |(_, path)| path);
+            let path = template
+                .as_str()
+                .split_once(' ')
+                .map_or("", |(_, path)| path);
             Some(fallback::class(method, path))
         }
         None => {
@@ -134,16 +166,6 @@ fn class(
             }
             None
         }
-    }
-}
-
-/// The core's word for a written one.
-pub(super) fn class_of(word: ClassWord) -> Class {
-    match word {
-        ClassWord::Read => Class::Read,
-        ClassWord::IdempotentWrite => Class::IdempotentWrite,
-        ClassWord::UncertainWrite => Class::UncertainWrite,
-        ClassWord::Generation => Class::Generation,
     }
 }
 
@@ -172,19 +194,31 @@ fn contradictions(
     if !class.is_write() {
         for (key, written) in [
             ("reconcile", options.reconcile.is_some()),
-            ("hold_after_uncertain", positive(options.hold_after_uncertain).is_some()),
+            (
+                "hold_after_uncertain",
+                positive(options.hold_after_uncertain).is_some(),
+            ),
             ("absent_is_success", options.absent_is_success == Some(true)),
         ] {
             if written {
-                out.add(place.key(key).mark(), format!("`{key}` is for writes, and this is of class `{class}`"));
+                out.add(
+                    place.key(key).mark(),
+                    format!("`{key}` is for writes, and this is of class `{class}`"),
+                );
             }
         }
     }
     if class != Class::Read && positive(options.coalesce).is_some() {
-        out.add(place.key("coalesce").mark(), format!("only reads can be shared, and this is of class `{class}`"));
+        out.add(
+            place.key("coalesce").mark(),
+            format!("only reads can be shared, and this is of class `{class}`"),
+        );
     }
     if options.absent_is_success == Some(true) && class.is_write() && method != Some("DELETE") {
-        out.add(place.key("absent_is_success").mark(), "\"already absent\" is success only for DELETE");
+        out.add(
+            place.key("absent_is_success").mark(),
+            "\"already absent\" is success only for DELETE",
+        );
     }
 }
 
@@ -193,18 +227,29 @@ fn idempotency(
     place: Place<'_>,
     out: &mut Collector,
 ) -> (Option<HeaderName>, Option<Idempotency>) {
-    let Some(options) = options else { return (None, None) };
+    let Some(options) = options else {
+        return (None, None);
+    };
     let text = options.header.as_deref().unwrap_or("Idempotency-Key");
     let header = HeaderName::from_bytes(text.as_bytes());
     if header.is_err() {
-        out.add(place.key("header").mark(), "this is not the name of a header\nhint: write `Idempotency-Key`");
+        out.add(
+            place.key("header").mark(),
+            "this is not the name of a header\nhint: write `Idempotency-Key`",
+        );
     }
     if options.lifetime.is_none() && !place.has("lifetime") {
         out.add(place.mark(), "a key needs its `lifetime`, after which the provider forgets it\nhint: the provider's documentation says it, often `lifetime: 24h`");
     }
-    for (key, status) in [("in_progress", options.in_progress), ("mismatch", options.mismatch)] {
+    for (key, status) in [
+        ("in_progress", options.in_progress),
+        ("mismatch", options.mismatch),
+    ] {
         if status.is_some_and(|status| !(400..=499).contains(&status)) {
-            out.add(place.key(key).mark(), "this is the status of a refusal, 400 to 499");
+            out.add(
+                place.key(key).mark(),
+                "this is the status of a refusal, 400 to 499",
+            );
         }
     }
     if options.in_progress.is_some() && options.in_progress == options.mismatch {
@@ -271,9 +316,14 @@ fn reconcile(
     }
     let max_lookups = options.max_lookups.unwrap_or(10);
     if max_lookups == 0 {
-        out.add(place.key("max_lookups").mark(), "a look-up that is never made finds nothing\nhint: leave `reconcile` out instead");
+        out.add(
+            place.key("max_lookups").mark(),
+            "a look-up that is never made finds nothing\nhint: leave `reconcile` out instead",
+        );
     }
-    let span = |value: Option<SpanText>, default: u64| value.map_or(Span::from_secs(default), |span| span.0);
+    let span = |value: Option<SpanText>, default: u64| {
+        value.map_or_else(|| Span::from_secs(default), |span| span.0)
+    };
     let lookup = Lookup {
         authoritative: options.authoritative.unwrap_or(false),
         // Where nobody says, "not found" must wait long enough to be worth something.
@@ -289,12 +339,22 @@ fn reconcile(
 
 fn cost(options: &EndpointOptions, place: Place<'_>, out: &mut Collector) -> Cost {
     let at = place.key("cost");
-    let Some(cost) = &options.cost else { return Cost::ONE };
+    let Some(cost) = &options.cost else {
+        return Cost::ONE;
+    };
     if cost.requests == Some(0) {
-        out.add(at.key("requests").mark(), "every call costs at least one request");
+        out.add(
+            at.key("requests").mark(),
+            "every call costs at least one request",
+        );
     }
-    if cost.spend.is_some_and(|spend| !(spend >= 0.0 && spend.is_finite())) {
+    if cost
+        .spend
+        .is_some_and(|spend| !(spend >= 0.0 && spend.is_finite()))
+    {
         out.add(at.key("spend").mark(), "a cost is not negative");
     }
-    Cost { requests: cost.requests.unwrap_or(1).max(1) }
+    Cost {
+        requests: cost.requests.unwrap_or(1).max(1),
+    }
 }

@@ -8,6 +8,7 @@
 mod account;
 mod agents;
 mod base_url;
+mod dialect;
 mod endpoint;
 mod policy;
 mod provider;
@@ -20,9 +21,9 @@ use rategov_core::time::Span;
 
 use super::mistake::Collector;
 use super::options::{ListenOptions, Options, SpoolOptions};
+use super::place::Place;
 use super::presets::Presets;
 use super::settings::{EscalationSettings, Listen, SendNewOperation, Settings, SpoolLimits};
-use super::tree::Place;
 use super::units::{SizeText, SpanText, shown};
 
 /// Longest time that a caller can be held.
@@ -38,6 +39,7 @@ pub(crate) fn settings(
     let policy = policy::policy(options, place, out);
     let listen = listen(options.listen.as_ref(), place.key("listen"), out);
     let providers = provider::providers(options, place, presets, &policy, out);
+    account::reserve_interactive(options, place, &providers, out);
     let agents = agents::agents(options, place.key("agents"), &providers, out);
     let settings = Settings {
         data_folder: data_folder(options.store.as_deref(), place.key("store"), out),
@@ -69,7 +71,10 @@ pub(crate) fn settings(
 
 /// What only shows when all parts are known.
 fn whole(settings: &Settings, place: Place<'_>, out: &mut Collector) {
-    let room = settings.spool.memory_bytes.saturating_add(settings.spool.disk_bytes);
+    let room = settings
+        .spool
+        .memory_bytes
+        .saturating_add(settings.spool.disk_bytes);
     if settings.max_replay_body > room {
         out.add(
             place.key("max_replay_body").mark(),
@@ -79,8 +84,15 @@ fn whole(settings: &Settings, place: Place<'_>, out: &mut Collector) {
     let open_to_others = !settings.listen.agents.ip().is_loopback();
     if open_to_others && settings.agents.is_empty() {
         for provider in settings.providers.values() {
-            for account in provider.accounts.iter().filter(|it| !it.credentials.is_empty()) {
-                let at = place.key("providers").key(provider.name.as_str()).key("accounts");
+            for account in provider
+                .accounts
+                .iter()
+                .filter(|it| !it.credentials.is_empty())
+            {
+                let at = place
+                    .key("providers")
+                    .key(provider.name.as_str())
+                    .key("accounts");
                 out.add(
                     at.key(&account.name).key("credential").mark(),
                     format!(
@@ -100,13 +112,26 @@ fn listen(options: Option<&ListenOptions>, place: Place<'_>, out: &mut Collector
         Some(text) => text.trim().parse().unwrap_or_else(|_| {
             out.add(
                 place.key(key).mark(),
-                format!("`{}` is not an address\nhint: write `127.0.0.1:{}` or `[::1]:{}`", shown(text), default.port(), default.port()),
+                format!(
+                    "`{}` is not an address\nhint: write `127.0.0.1:{}` or `[::1]:{}`",
+                    shown(text),
+                    default.port(),
+                    default.port()
+                ),
             );
             default
         }),
     };
-    let agents = address(options.and_then(|it| it.agents.as_ref()), "agents", local(7878));
-    let operators = address(options.and_then(|it| it.operators.as_ref()), "operators", local(7879));
+    let agents = address(
+        options.and_then(|it| it.agents.as_ref()),
+        "agents",
+        local(7878),
+    );
+    let operators = address(
+        options.and_then(|it| it.operators.as_ref()),
+        "operators",
+        local(7879),
+    );
     if agents == operators && agents.port() != 0 {
         out.add(
             place.key("operators").mark(),
@@ -114,7 +139,9 @@ fn listen(options: Option<&ListenOptions>, place: Place<'_>, out: &mut Collector
         );
     }
     let mut operator_hosts = BTreeSet::new();
-    let hosts = options.and_then(|it| it.operator_hosts.as_deref()).unwrap_or_default();
+    let hosts = options
+        .and_then(|it| it.operator_hosts.as_deref())
+        .unwrap_or_default();
     for (index, host) in hosts.iter().enumerate() {
         let host = host.to_ascii_lowercase();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
@@ -127,7 +154,11 @@ fn listen(options: Option<&ListenOptions>, place: Place<'_>, out: &mut Collector
             operator_hosts.insert(host);
         }
     }
-    Listen { agents, operators, operator_hosts }
+    Listen {
+        agents,
+        operators,
+        operator_hosts,
+    }
 }
 
 fn data_folder(store: Option<&str>, place: Place<'_>, out: &mut Collector) -> PathBuf {
@@ -145,7 +176,10 @@ fn data_folder(store: Option<&str>, place: Place<'_>, out: &mut Collector) -> Pa
             }
             _ => {
                 // Not shown: a store's address can hold a password.
-                out.add(place.mark(), "this is no store\nhint: write `sqlite:FOLDER`");
+                out.add(
+                    place.mark(),
+                    "this is no store\nhint: write `sqlite:FOLDER`",
+                );
                 default
             }
         },
@@ -173,7 +207,10 @@ fn spool(options: Option<&SpoolOptions>, place: Place<'_>, out: &mut Collector) 
             "the spool needs memory for the bodies on their way\nhint: at least `1MB`",
         );
     }
-    SpoolLimits { memory_bytes, disk_bytes: bytes(options.and_then(|it| it.disk), 4_000_000_000) }
+    SpoolLimits {
+        memory_bytes,
+        disk_bytes: bytes(options.and_then(|it| it.disk), 4_000_000_000),
+    }
 }
 
 /// A time that can't be zero.
@@ -185,7 +222,10 @@ fn above_zero(
 ) -> Span {
     match span {
         Some(SpanText(span)) if span.is_zero() => {
-            out.add(place.mark(), "this time can't be zero\nhint: leave the key out for the default");
+            out.add(
+                place.mark(),
+                "this time can't be zero\nhint: leave the key out for the default",
+            );
             default
         }
         Some(SpanText(span)) => span,

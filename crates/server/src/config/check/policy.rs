@@ -12,7 +12,7 @@ use crate::config::options::{
     BackoffOptions, ClassOptions, Options, PredictOptions, RefusalBudgetOptions,
     RetryBudgetOptions, SharedScopeOptions, TaskOptions,
 };
-use crate::config::tree::Place;
+use crate::config::place::Place;
 
 /// Longest time that an action or a task can be allowed to wait: a year.
 const WAIT_SECS_MAX: u64 = 366 * 24 * 3600;
@@ -71,7 +71,11 @@ pub(super) fn policy(options: &Options, place: Place<'_>, out: &mut Collector) -
             "no call could ever be open\nhint: at least 1, or leave the key out for the provider's own limit",
         );
     }
-    Policy { account, max_concurrent, task: task(options, place, out) }
+    Policy {
+        account,
+        max_concurrent,
+        task: task(options, place, out),
+    }
 }
 
 fn backoff(options: Option<&BackoffOptions>, place: Place<'_>, out: &mut Collector) -> Backoff {
@@ -93,22 +97,27 @@ fn backoff(options: Option<&BackoffOptions>, place: Place<'_>, out: &mut Collect
     } else if backoff.minimum > backoff.cap {
         out.add(
             place.key("minimum").mark(),
-            format!("`minimum` ({}) is longer than `cap` ({})", backoff.minimum, backoff.cap),
+            format!(
+                "`minimum` ({}) is longer than `cap` ({})",
+                backoff.minimum, backoff.cap
+            ),
         );
     }
     backoff
 }
 
-fn classes(
-    options: &Options,
-    place: Place<'_>,
-    minimum: Span,
-    out: &mut Collector,
-) -> ClassTable {
+fn classes(options: &Options, place: Place<'_>, minimum: Span, out: &mut Collector) -> ClassTable {
     let default = ClassTable::default();
     let written = options.request_classes.clone().unwrap_or_default();
     let mut limits = |class: Class, options: Option<&ClassOptions>, default: &ClassLimits| {
-        class_limits(class, options, default, place.key(class.word()), minimum, out)
+        class_limits(
+            class,
+            options,
+            default,
+            place.key(class.word()),
+            minimum,
+            out,
+        )
     };
     let read = limits(Class::Read, written.read.as_ref(), &default.read);
     ClassTable {
@@ -135,9 +144,13 @@ fn class_limits(
     minimum: Span,
     out: &mut Collector,
 ) -> ClassLimits {
-    let Some(options) = options else { return default.clone() };
+    let Some(options) = options else {
+        return default.clone();
+    };
     let max_attempts = options.max_attempts.unwrap_or(default.max_attempts);
-    let wait_secs = options.max_wait_seconds.unwrap_or(default.max_wait.as_secs_ceil());
+    let wait_secs = options
+        .max_wait_seconds
+        .unwrap_or(default.max_wait.as_secs_ceil());
     let statuses = options.retry_statuses.clone();
     if max_attempts == 0 {
         out.add(
@@ -146,7 +159,10 @@ fn class_limits(
         );
     }
     if wait_secs > WAIT_SECS_MAX {
-        out.add(place.key("max_wait_seconds").mark(), "this is more than a year");
+        out.add(
+            place.key("max_wait_seconds").mark(),
+            "this is more than a year",
+        );
     }
     for (index, status) in statuses.iter().flatten().enumerate() {
         let at = place.key("retry_statuses").item(index).mark();
@@ -168,7 +184,10 @@ fn class_limits(
     }
     // A repeat always waits, at least `backoff.minimum`.
     let wait = Span::from_secs(wait_secs.min(WAIT_SECS_MAX));
-    if max_attempts > 1 && wait < minimum && (options.max_attempts.is_some() || options.max_wait_seconds.is_some()) {
+    if max_attempts > 1
+        && wait < minimum
+        && (options.max_attempts.is_some() || options.max_wait_seconds.is_some())
+    {
         out.add(
             place.key("max_wait_seconds").mark(),
             format!("{max_attempts} attempts can't be used: a repeat waits at least {minimum}\nhint: raise `max_wait_seconds`, or write `max_attempts: 1`"),
@@ -198,13 +217,24 @@ fn waiting(shared: &SharedScopeOptions, place: Place<'_>, out: &mut Collector) -
             default
         }
     };
-    let all = bounded(shared.max_delayed_requests, default.max_waiting, "max_delayed_requests");
+    let all = bounded(
+        shared.max_delayed_requests,
+        default.max_waiting,
+        "max_delayed_requests",
+    );
     let key = "max_delayed_requests_per_agent";
-    let each = bounded(shared.max_delayed_requests_per_agent, default.max_waiting_per_agent, key);
+    let each = bounded(
+        shared.max_delayed_requests_per_agent,
+        default.max_waiting_per_agent,
+        key,
+    );
     // A written bound above the account's own could never be reached; the default
     // one just follows it.
     if each > all && shared.max_delayed_requests_per_agent.is_some() {
-        out.add(place.key(key).mark(), format!("one agent can't have more calls waiting than the account ({all})"));
+        out.add(
+            place.key(key).mark(),
+            format!("one agent can't have more calls waiting than the account ({all})"),
+        );
     }
     (all, each.min(all))
 }
@@ -225,7 +255,9 @@ fn floors(options: &Options, place: Place<'_>, out: &mut Collector) -> [u32; 3] 
     let written = options.priorities.clone().unwrap_or_default();
     let floor = |options: Option<_>, default: u32| {
         let options: Option<crate::config::options::PriorityOptions> = options;
-        options.and_then(|it| it.floor).map_or(default, |share| share.permille)
+        options
+            .and_then(|it| it.floor)
+            .map_or(default, |share| share.permille)
     };
     let default = AccountPolicy::default().floors_permille;
     let floors = [
@@ -259,7 +291,10 @@ fn retry_budget(
             default.ratio_permille
         }
     };
-    RetryBudget { ratio_permille, burst: options.burst.unwrap_or(default.burst) }
+    RetryBudget {
+        ratio_permille,
+        burst: options.burst.unwrap_or(default.burst),
+    }
 }
 
 fn refusal_budget(
@@ -271,7 +306,10 @@ fn refusal_budget(
     let options = options.cloned().unwrap_or_default();
     let events = options.events.unwrap_or(default.events);
     if !(1..=1_000).contains(&events) {
-        out.add(place.key("events").mark(), "from 1 to 1000 refusal events can be counted");
+        out.add(
+            place.key("events").mark(),
+            "from 1 to 1000 refusal events can be counted",
+        );
     }
     RefusalBudget {
         events: events.clamp(1, 1_000),
@@ -283,9 +321,14 @@ fn task(options: &Options, place: Place<'_>, out: &mut Collector) -> TaskLimits 
     let default = TaskLimits::default();
     let task: TaskOptions = options.task.clone().unwrap_or_default();
     let at = place.key("task");
-    let wait_secs = task.max_wait_seconds.unwrap_or(default.max_wait.as_secs_ceil());
+    let wait_secs = task
+        .max_wait_seconds
+        .unwrap_or(default.max_wait.as_secs_ceil());
     if wait_secs > WAIT_SECS_MAX {
-        out.add(at.key("max_wait_seconds").mark(), "this is more than a year");
+        out.add(
+            at.key("max_wait_seconds").mark(),
+            "this is more than a year",
+        );
     }
     let failures = options.breaker.as_ref().and_then(|it| it.failures);
     if failures == Some(0) {
@@ -304,8 +347,19 @@ fn task(options: &Options, place: Place<'_>, out: &mut Collector) -> TaskLimits 
 
 fn predict(options: Option<&PredictOptions>, place: Place<'_>, out: &mut Collector) {
     let Some(options) = options else { return };
-    above_zero(options.window, Span::from_secs(10), place.key("window"), out);
-    if options.threshold.is_some_and(|share| !(1..=1_000).contains(&share.permille)) {
-        out.add(place.key("threshold").mark(), "the threshold is a share of the quota, above 0% and up to 100%");
+    above_zero(
+        options.window,
+        Span::from_secs(10),
+        place.key("window"),
+        out,
+    );
+    if options
+        .threshold
+        .is_some_and(|share| !(1..=1_000).contains(&share.permille))
+    {
+        out.add(
+            place.key("threshold").mark(),
+            "the threshold is a share of the quota, above 0% and up to 100%",
+        );
     }
 }

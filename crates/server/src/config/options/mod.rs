@@ -1,7 +1,7 @@
 //! The configuration as written: every key once, with its meaning.
 //!
 //! These types say what may stand in the file and nothing about what makes
-//! sense; [`super::check`] turns them into [`super::settings`]. Everything is
+//! sense; `config::check` turns them into [`super::settings`]. Everything is
 //! optional, so that "not written" can be told from "written as the default".
 //! The doc comments are the descriptions of the JSON schema, which editors show.
 
@@ -12,7 +12,11 @@ pub use provider::*;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::units::{Named, PercentText, SizeText, SpanText};
+use rategov_core::word::{Class, Priority};
+
+use super::named::Named;
+use super::units::{PercentText, SizeText, SpanText};
+use super::words::Word;
 
 /// The configuration file of Rate Governor. Every key may be left out.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -235,7 +239,7 @@ pub struct AgentOptions {
     /// Where its token is: `env:NAME` or `file:PATH`. Never the token itself.
     pub token: Option<String>,
     /// The best rank it may ask for, and what it gets if it asks for none.
-    pub priority: Option<PriorityWord>,
+    pub priority: Option<Word<Priority>>,
     /// Its share among the agents of a rank.
     pub weight: Option<u32>,
     /// Most of its calls open at once.
@@ -243,44 +247,7 @@ pub struct AgentOptions {
     /// The accounts it may use, `PROVIDER/ACCOUNT` or `PROVIDER/*`. Left out: all.
     pub accounts: Option<Vec<String>>,
     /// The request classes it may use. Left out: all.
-    pub classes: Option<Vec<ClassWord>>,
+    pub classes: Option<Vec<Word<Class>>>,
     /// Calls that need a person's approval each time, `PROVIDER METHOD PATH`.
     pub approve: Option<Vec<String>>,
-}
-
-/// Declares the words of a closed vocabulary as they are written.
-macro_rules! written {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
-    };
-}
-pub(crate) use written;
-
-written! {
-    /// A rank.
-    PriorityWord {
-        /// A person waits for it.
-        Interactive,
-        /// Everything that says nothing.
-        Normal,
-        /// Nobody waits for it.
-        Background,
-    }
-}
-
-written! {
-    /// A request class.
-    ClassWord {
-        /// No outside effect.
-        Read,
-        /// A repeat under the same key has no second effect.
-        IdempotentWrite,
-        /// A repeat may have a second effect.
-        UncertainWrite,
-        /// Model inference.
-        Generation,
-    }
 }

@@ -3,8 +3,23 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ClassWord, written};
-use crate::config::units::{Named, SpanText};
+use rategov_core::observe::dialect::{MessageClock, Unit, What};
+use rategov_core::observe::{Meaning, Reach};
+use rategov_core::word::Class;
+
+use crate::config::named::Named;
+use crate::config::units::SpanText;
+use crate::config::words::Word;
+
+/// Declares the words of a closed vocabulary as they are written.
+macro_rules! written {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+    };
+}
 
 /// An outside API. A preset of the same name, or the one named by `preset`,
 /// gives what is left out.
@@ -23,6 +38,8 @@ pub struct ProviderOptions {
     pub response_timeout: Option<SpanText>,
     /// Longest silence inside an answer's body.
     pub idle_timeout: Option<SpanText>,
+    /// A call whose path doesn't begin with it gets it put in front, such as `/v1`.
+    pub path_prefix: Option<String>,
     /// Header that carries the credential.
     pub credential_header: Option<String>,
     /// Word before the credential in that header; empty for none.
@@ -37,6 +54,66 @@ pub struct ProviderOptions {
     pub accounts: Option<Named<AccountOptions>>,
     /// What is known of its endpoints. The most specific rule wins.
     pub endpoints: Option<Vec<EndpointOptions>>,
+    /// Whether times without a zone in its error messages are UTC.
+    pub message_clock: Option<Word<MessageClock>>,
+    /// Header fields of its answers that say something about limits.
+    pub fields: Option<Vec<FieldOptions>>,
+    /// What its errors mean; the first that matches wins.
+    pub errors: Option<Vec<ErrorOptions>>,
+    /// Where the facts of a preset come from, by a name.
+    pub sources: Option<Named<SourceOptions>>,
+    /// The name of the source of each single value.
+    pub facts: Option<Named<String>>,
+}
+
+/// Where facts come from.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SourceOptions {
+    /// Its address.
+    pub url: Option<String>,
+    /// The day on which it was read, `2026-11-29`.
+    pub verified_on: Option<String>,
+}
+
+/// One header field of a provider's answers.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FieldOptions {
+    /// Its name.
+    pub header: Option<String>,
+    /// What it carries.
+    pub what: Option<Word<What>>,
+    /// What is counted: `requests`, `tokens`, `input_tokens`, … Not for `retry`.
+    pub dimension: Option<String>,
+    /// How a time is written. Left out: told by form and magnitude.
+    pub unit: Option<Word<Unit>>,
+    /// Whose limit it is. Left out: the account's.
+    pub scope: Option<Word<Reach>>,
+    /// The length of the window, where it is documented and not sent.
+    pub window: Option<SpanText>,
+    /// The name of its source.
+    pub source: Option<String>,
+}
+
+/// What an error means. What is left out is not asked for.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ErrorOptions {
+    /// The status of the answer; under a success status that of the body.
+    pub status: Option<u16>,
+    /// The error's code or type, whatever its case.
+    pub code: Option<String>,
+    /// A piece of the error's sentence, whatever its case.
+    pub message: Option<String>,
+    /// What it means.
+    pub meaning: Option<Word<Meaning>>,
+    /// Whose limit it is, where no exhausted header field says so.
+    pub scope: Option<Word<Reach>>,
+    /// The documented wait, where the answer names none.
+    pub wait: Option<SpanText>,
+    /// The name of its source.
+    pub source: Option<String>,
 }
 
 /// Environment variables that the provider's SDKs read.
@@ -57,6 +134,8 @@ pub struct SdkVariableOptions {
     pub variable: Option<String>,
     /// What the SDK expects after the provider's base, such as `/v1`.
     pub suffix: Option<String>,
+    /// The name of its source.
+    pub source: Option<String>,
 }
 
 /// The owner of a quota.
@@ -137,7 +216,7 @@ pub struct EndpointOptions {
     #[serde(rename = "match")]
     pub matches: Option<String>,
     /// What a repeat of the call could do.
-    pub class: Option<ClassWord>,
+    pub class: Option<Word<Class>>,
     /// How a key travels and what it is worth.
     pub idempotency: Option<IdempotencyOptions>,
     /// Where the answer names what was created, `$.id`.
@@ -156,6 +235,8 @@ pub struct EndpointOptions {
     pub absent_is_success: Option<bool>,
     /// Statuses among 429 and 503 that surely mean "not processed" here.
     pub refusals_unprocessed: Option<Vec<u16>>,
+    /// The name of its source.
+    pub source: Option<String>,
 }
 
 /// A key that the endpoint is known to honour.
@@ -192,7 +273,7 @@ written! {
 pub struct ReconcileOptions {
     /// `GET /path?key={idempotency_key}`; also `{operation_id}`, `{external_ref}` and the names in `match`.
     pub request: Option<String>,
-    /// Where the answer shows it, `$.items[0].id`. Absent there: not found.
+    /// Where the answer shows it, `$.items[0].id`. An empty list there, or a 404, says that there is none; any other answer says nothing.
     pub found: Option<String>,
     /// Whether "not found" proves absence once nothing can be in flight any more.
     pub authoritative: Option<bool>,

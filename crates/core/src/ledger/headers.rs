@@ -1,0 +1,388 @@
+//! What headers tell about one quota, beside what we count ourselves.
+//!
+//! A reading says how many units were left when one of our calls arrived. It
+//! is put against the calls that we had sent by then:
+//!
+//! - **left** = remaining − what was sent after that call. Where nothing is
+//!   declared, so much may go at once, whatever the shape of the limit.
+//! - **foreign** = (limit − remaining) − what we sent within the window. What is
+//!   over was used by somebody else with the same key; it is subtracted from
+//!   what is granted until it must have left the window, or, if nothing is left,
+//!   until the reset. Of a declared quota we count all that we sent up to the
+//!   *arrival* of the answer, so that the figure is never too high whenever the
+//!   provider looked; once others were seen, what we sent up to the call.
+//!
+//! Example: 60 per 10 s, and we sent 20 within the last 10 s. An answer says
+//! `remaining: 25`: others used 60 − 25 − 20 = 15, and we may send 25 more.
+//!
+//! Readings are ordered by when their call left, not by arrival; one that is
+//! older than the last is ignored.
+//!
+//! **A window that is not named** is concluded from the resets. A window that
+//! starts anew is as long as the longest reset seen. A bucket's reset grows with
+//! what is used: limit 5,000, 1 used, reset 12 ms, and later 50 used, reset
+//! 600 ms; several such readings in a row give the window, 600 ms · 5,000 / 50 = 60 s.
+//!
+//! Calls overtake each other on their way, so a reading may not yet count some
+//! that left just before its call. Those of the last [`OVERTAKES`] are taken as
+//! not counted, which makes **left** too small for a moment and never too large.
+
+use crate::time::{Moment, Span};
+
+/// How much later than a call one that left before it may arrive.
+pub(super) const OVERTAKES: Span = Span::from_millis(100);
+
+/// Units used by others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Foreign {
+    /// How many.
+    pub(super) units: u64,
+    /// How many of these are beyond doubt.
+    sure: u64,
+    /// They have left the window by then.
+    pub(super) until: Moment,
+}
+
+/// What we sent within the window that a reading is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own {
+    /// Up to the arrival of the answer.
+    pub(super) by_now: u64,
+    /// Up to its call.
+    pub(super) by_then: u64,
+    /// Whether only use beyond doubt is taken for foreign.
+    pub(super) is_certain: bool,
+}
+
+/// One answer's word about a quota, with the call that it answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word {
+    /// When the call left.
+    pub(super) sent_at: Moment,
+    /// Units that surely arrived by then, the call included.
+    pub(super) mark: u64,
+    /// Units left.
+    pub(super) remaining: Option<u64>,
+    /// Until more is back.
+    pub(super) reset_after: Option<Span>,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    as_of: Option<Moment>,
+    remaining: Option<u64>,
+    reset_at: Option<Moment>,
+    /// Units ever granted may rise to this.
+    ceiling: Option<u64>,
+    ceiling_until: Moment,
+    foreign: Foreign,
+    /// Nothing is left until then.
+    dry_until: Moment,
+    /// The reading of least use, for the shape: units used, reset.
+    least: Option<(u64, Span)>,
+    /// Readings in a row whose resets grew with what is used.
+    agreed: u32,
+    /// A limit that was told for a declared quota's window.
+    limit: Option<u64>,
+    /// Limit and window that were made known.
+    named: Option<(u64, Span)>,
+    /// Where the last reading came from, in words.
+    source: &'static str,
+    /// Foreign use that was announced.
+    announced: u64,
+    /// Refusals in a row that only foreign use could explain.
+    explained: u32,
+}
+
+/// So many readings in a row prove that resets grow with what is used.
+const REFILLS_FROM: u32 = 4;
+/// A window is news when it changed by this much, in percent.
+const WINDOW_NEWS_PERCENT: u64 = 25;
+/// Refusals that foreign use may explain before an accepted call must show it, too.
+const EXPLAINED_MAX: u32 = 2;
+
+impl Told {
+    /// Whether so much was left that `cost` more units after `taken` may go.
+    pub(super) fn allows(&self, now: Moment, taken: u64, cost: u64) -> bool {
+        self.left(now, taken).is_some_and(|left| cost <= left)
+    }
+
+    /// What others used.
+    pub(super) fn foreign(&self, now: Moment) -> Foreign {
+        if now < self.foreign.until {
+            self.foreign
+        } else {
+            Foreign::default()
+        }
+    }
+
+    /// When more is back, as last told.
+    pub(super) fn reset_at(&self) -> Option<Moment> {
+        self.reset_at
+    }
+
+    /// Nothing is left until then, and our own count can't tell.
+    pub(super) fn dry_until(&self) -> Moment {
+        self.dry_until
+    }
+
+    /// Nothing is left until `until`.
+    pub(super) fn run_dry(&mut self, until: Moment) {
+        self.dry_until = until;
+    }
+
+    /// Units left as last told.
+    pub(super) fn remaining(&self) -> Option<u64> {
+        self.remaining
+    }
+
+    /// Units left as told, after what was granted since; `None` if that is too old.
+    pub(super) fn left(&self, now: Moment, taken: u64) -> Option<u64> {
+        let ceiling = self.ceiling.filter(|_| now < self.ceiling_until)?;
+        Some(ceiling.saturating_sub(taken))
+    }
+
+    /// Whether a reading is newer than what is known.
+    pub(super) fn is_news(&self, word: &Word) -> bool {
+        self.as_of.is_none_or(|as_of| as_of <= word.sent_at)
+    }
+
+    /// Takes a reading in. `limit` is the quota, `span` the time for which a send counts.
+    pub(super) fn take(&mut self, now: Moment, word: &Word, own: Own, limit: u64, span: Span) {
+        self.as_of = Some(word.sent_at);
+        self.reset_at = word.reset_after.map(|reset| now + reset);
+        self.remaining = word.remaining;
+        let Some(remaining) = word.remaining else {
+            return;
+        };
+        let gone = word.sent_at + span;
+        self.dry_until = Moment::START;
+        self.ceiling = Some(word.mark.saturating_add(remaining));
+        self.ceiling_until = gone.max(self.reset_at.unwrap_or(gone));
+        let used = limit.saturating_sub(remaining);
+        let sure = used.saturating_sub(own.by_now);
+        self.foreign = Foreign {
+            units: if own.is_certain {
+                sure
+            } else {
+                used.saturating_sub(own.by_then)
+            },
+            sure,
+            until: match self.reset_at {
+                Some(reset) if remaining == 0 => gone.min(reset),
+                _ => gone,
+            },
+        };
+    }
+
+    /// Takes a reading in whose window is not named. Returns the window as far
+    /// as it is known by now.
+    pub(super) fn infer_window(&mut self, known: Span, limit: u64, word: &Word) -> Span {
+        let (Some(remaining), Some(reset)) = (word.remaining, word.reset_after) else {
+            return known;
+        };
+        let used = limit.saturating_sub(remaining);
+        if used == 0 || reset.is_zero() {
+            return known;
+        }
+        let refilled = self.refills();
+        match self.least {
+            Some((least, at_least)) if least.saturating_mul(2) <= used => {
+                let expected = at_least.scale(used, least);
+                let off = expected
+                    .saturating_sub(reset)
+                    .max(reset.saturating_sub(expected));
+                if off <= expected.scale(1, 4) {
+                    self.agreed = self.agreed.saturating_add(1);
+                } else {
+                    self.agreed = 0;
+                    self.least = Some((used, reset));
+                }
+            }
+            Some((least, _)) if least <= used => {}
+            _ => self.least = Some((used, reset)),
+        }
+        match (refilled, self.refills()) {
+            (_, true) => reset.scale(limit, used),
+            // It was no bucket after all: what was concluded from it is void.
+            (true, false) => reset,
+            (false, false) => known.max(reset),
+        }
+    }
+
+    /// Whether more comes back evenly, so that "nothing left" is over at once.
+    pub(super) fn refills(&self) -> bool {
+        REFILLS_FROM <= self.agreed
+    }
+
+    /// Whether others were seen to use the quota.
+    pub(super) fn is_shared(&self) -> bool {
+        0 < self.announced
+    }
+
+    /// The declared limit, or a lower one that was told for the same window.
+    pub(super) fn lower_limit(&self, limit: u64) -> u64 {
+        self.limit.map_or(limit, |told| told.min(limit))
+    }
+
+    /// Remembers the limit that was told; returns whether that is another one.
+    pub(super) fn set_limit(&mut self, limit: u64) -> bool {
+        let news = self.limit != Some(limit);
+        self.limit = Some(limit);
+        news
+    }
+
+    /// Remembers limit and window as made known; returns whether they are news.
+    /// A concluded window moves a little with every answer, which is none.
+    pub(super) fn is_worth_naming(&mut self, limit: u64, window: Span) -> bool {
+        let news = self.named.is_none_or(|(old_limit, old)| {
+            let (shorter, longer) = (old.min(window), old.max(window));
+            let moved = longer.saturating_sub(shorter);
+            limit != old_limit || longer.scale(WINDOW_NEWS_PERCENT, 100) < moved
+        });
+        if news {
+            self.named = Some((limit, window));
+        }
+        news
+    }
+
+    /// Where the last reading came from; empty if there was none.
+    pub(super) fn source(&self) -> &'static str {
+        self.source
+    }
+
+    /// Remembers where a reading came from.
+    pub(super) fn set_source(&mut self, source: &'static str) {
+        self.source = source;
+    }
+
+    /// An accepted call showed foreign use. Returns the units if they should be
+    /// announced: for the first time, or when they doubled.
+    pub(super) fn announce(&mut self, now: Moment, limit: u64) -> Option<u64> {
+        let units = self.foreign(now).sure;
+        if 0 < units {
+            self.explained = 0;
+        } else {
+            self.announced = 0;
+        }
+        // A unit or two may be a repeat on the way, not another user.
+        let least = (limit / 20).max(2).max(self.announced.saturating_mul(2));
+        if units < least {
+            return None;
+        }
+        self.announced = units;
+        Some(units)
+    }
+
+    /// A refusal came with a reading that only foreign use explains. Returns
+    /// whether that is believed: accepted calls must show it sooner or later.
+    pub(super) fn explains(&mut self) -> bool {
+        self.explained = self.explained.saturating_add(1);
+        self.explained <= EXPLAINED_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Moment {
+        Moment::START + Span::from_millis(ms)
+    }
+
+    fn own(units: u64) -> Own {
+        Own {
+            by_now: units,
+            by_then: units,
+            is_certain: true,
+        }
+    }
+
+    fn word(sent_ms: u64, mark: u64, remaining: u64, reset_ms: u64) -> Word {
+        Word {
+            sent_at: at(sent_ms),
+            mark,
+            remaining: Some(remaining),
+            reset_after: Some(Span::from_millis(reset_ms)),
+        }
+    }
+
+    #[test]
+    fn what_we_did_not_send_was_used_by_others() {
+        let mut told = Told::default();
+        told.take(
+            at(5_000),
+            &word(4_900, 20, 25, 8_000),
+            own(20),
+            60,
+            Span::from_secs(10),
+        );
+        assert_eq!(told.foreign(at(5_000)).units, 15);
+        assert_eq!(told.foreign(at(14_900)).units, 0);
+    }
+
+    #[test]
+    fn so_much_may_go_as_was_left_less_what_went_since() {
+        let mut told = Told::default();
+        told.take(
+            at(5_000),
+            &word(4_900, 20, 5, 8_000),
+            own(20),
+            60,
+            Span::from_secs(10),
+        );
+        // Three more went while the answer was on its way.
+        assert!(told.allows(at(5_000), 23, 2));
+        assert!(!told.allows(at(5_000), 23, 3));
+    }
+
+    #[test]
+    fn an_older_reading_is_no_news() {
+        let mut told = Told::default();
+        told.take(
+            at(5_000),
+            &word(4_900, 20, 5, 8_000),
+            own(20),
+            60,
+            Span::from_secs(10),
+        );
+        assert!(!told.is_news(&word(4_800, 19, 9, 8_000)));
+    }
+
+    fn check_window(readings: &[(u64, u64)], limit: u64, expected_ms: u64, refills: bool) {
+        let mut told = Told::default();
+        let window = readings
+            .iter()
+            .fold(Span::ZERO, |known, (remaining, reset)| {
+                told.infer_window(known, limit, &word(0, 0, *remaining, *reset))
+            });
+        assert_eq!(
+            (window, told.refills()),
+            (Span::from_millis(expected_ms), refills)
+        );
+    }
+
+    #[test]
+    fn the_longest_reset_is_the_window_unless_resets_grow_with_use() {
+        check_window(
+            &[(4_999, 3_600_000), (4_000, 3_500_000)],
+            5_000,
+            3_600_000,
+            false,
+        );
+        check_window(&[(20, 3_000), (59, 10_000), (0, 4_000)], 60, 10_000, false);
+        let bucket = [
+            (4_999, 12),
+            (4_990, 120),
+            (4_980, 240),
+            (4_960, 480),
+            (4_950, 600),
+        ];
+        check_window(&bucket, 5_000, 60_000, true);
+        check_window(&bucket[..4], 5_000, 480, false);
+        let no_bucket = [&bucket[..], &[(4_900, 30)]].concat();
+        check_window(&no_bucket, 5_000, 30, false);
+        check_window(&[(0, 1_200)], 60, 1_200, false);
+    }
+}

@@ -1,0 +1,239 @@
+//! Taking up what a restart found: how each action is to be treated, and its runner.
+//!
+//! What is stored of a write is its head without credentials, and its body. The
+//! credential is added anew from the configuration. A pass-through credential is
+//! never stored: such an action can't be looked up or sent by itself, so its
+//! look-ups end without an answer and a person is asked.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, request};
+use http_body_util::Full;
+use rategov_core::engine::Setup;
+use rategov_core::id::{Account, Task};
+use rategov_core::policy::{AccountPolicy, TaskLimits};
+use rategov_core::event::Requested;
+use rategov_core::record::ActionRow;
+use rategov_core::tasks::DEFAULT_TASK;
+use rategov_store::{Attachment, Payload as StoredPayload};
+
+use super::framing::Framing;
+use super::job::{Job, Payload};
+use super::policy::{duration, timeouts};
+use super::reading::Purpose;
+use super::run::Runner;
+use super::serve::Gateway;
+use super::spool::{Spool, SpoolLimits};
+use crate::driver::{Mailbox, Resume};
+
+/// A request's head as it is stored.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub struct StoredHead {
+    method: String,
+    target: String,
+    headers: Vec<(String, Vec<u8>)>,
+    chunked: bool,
+    has_body: bool,
+}
+
+impl StoredHead {
+    /// The head of a request that is about to be sent for the first time.
+    pub fn new(
+        head: &request::Parts,
+        headers: Vec<(String, Vec<u8>)>,
+        framing: Framing,
+    ) -> StoredHead {
+        StoredHead {
+            method: head.method.as_str().to_owned(),
+            target: head.uri.to_string(),
+            headers,
+            chunked: framing == Framing::Chunked,
+            has_body: framing != Framing::None,
+        }
+    }
+
+    /// The stored form.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<StoredHead> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    fn framing(&self, length: usize) -> Framing {
+        match (self.has_body, self.chunked) {
+            (false, _) => Framing::None,
+            (true, true) => Framing::Chunked,
+            (true, false) => Framing::Length(length as u64),
+        }
+    }
+
+    fn parts(&self) -> Option<request::Parts> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+            headers.append(name, HeaderValue::from_bytes(value).ok()?);
+        }
+        let mut parts = http::Request::new(()).into_parts().0;
+        parts.method = Method::from_bytes(self.method.as_bytes()).ok()?;
+        parts.uri = self.target.parse::<Uri>().ok()?;
+        parts.version = Version::HTTP_11;
+        parts.headers = headers;
+        Some(parts)
+    }
+}
+
+impl Resume for Gateway {
+    fn setup(&self, row: &ActionRow) -> Option<Setup> {
+        let policy = self.policy();
+        let requested = &row.requested;
+        let settings = policy.settings.providers.get(&requested.provider)?;
+        let route = policy.routes.resolve(
+            requested.provider.as_str(),
+            &requested.method,
+            &requested.path,
+        )?;
+        let account = policy.account(&requested.account);
+        let agents = policy.settings.agents.get(&requested.agent);
+        let scopes = vec![crate::driver::account_scope(&requested.account)];
+        Some(Setup {
+            profile: Arc::clone(&route.rule.profile),
+            scopes: scopes.into(),
+            cost: route.rule.cost,
+            limits: Arc::new(account.classes.of(requested.class).clone()),
+            weight: agents.map_or(1, |agent| agent.limits.weight),
+            agent_concurrent_max: agents.and_then(|agent| agent.limits.max_concurrent),
+            attempt_timeout: settings.timeouts.response,
+            may_send_new: policy.settings.escalation.send_new_operation
+                == crate::config::settings::SendNewOperation::Offered,
+        })
+    }
+
+    fn start(&self, row: &ActionRow, mut mailbox: Mailbox) {
+        let (gateway, row) = (self.clone(), row.clone());
+        tokio::spawn(async move {
+            // The payload is there once the engine says something: a child's commits
+            // with its first record.
+            let Some(first) = mailbox.next().await else { return };
+            let cell = gateway.0.driver.cell(&row.requested.account);
+            let driver = gateway.0.driver.clone();
+            match gateway.job_of(&row).await {
+                Some(job) => {
+                    Runner::new(driver, cell, mailbox, job, None).run_from(vec![first]).await;
+                }
+                None => {
+                    tracing::error!(
+                        action = %row.requested.action,
+                        "the route or payload of an action is gone; a person must settle it"
+                    );
+                    // The mailbox stays open, so that nobody starts it twice.
+                    crate::driver::hold_open(mailbox).await;
+                }
+            }
+        });
+    }
+
+    fn child_payload(&self, parent: StoredPayload, child: &Requested) -> Option<Attachment> {
+        let policy = Gateway::policy(self);
+        let provider = child.provider.as_str();
+        let route = policy.routes.resolve(provider, &child.method, &child.path)?;
+        let mut head = StoredHead::decode(&parent.head)?;
+        if let (Some(name), Some(key)) = (&route.rule.idempotency_header, &child.key) {
+            head.headers.retain(|(own, _)| own != name.as_str());
+            head.headers.push((name.as_str().to_owned(), key.clone().into_bytes()));
+        }
+        Some(Attachment::Payload(StoredPayload {
+            action: child.action,
+            head: head.encode(),
+            body: parent.body,
+        }))
+    }
+
+    fn policy(&self, account: &Account) -> AccountPolicy {
+        Gateway::policy(self).account(account)
+    }
+
+    fn task_limits(&self) -> TaskLimits {
+        Gateway::policy(self).settings.task
+    }
+}
+
+impl Gateway {
+    async fn job_of(&self, row: &ActionRow) -> Option<Job> {
+        let policy = self.policy();
+        let requested = &row.requested;
+        let settings = policy.settings.providers.get(&requested.provider)?;
+        let destination = policy.destinations.get(&requested.provider)?.clone();
+        let route = policy.routes.resolve(
+            requested.provider.as_str(),
+            &requested.method,
+            &requested.path,
+        )?;
+        let (reader, id) = (self.0.driver.store().reader(), requested.action);
+        let stored = tokio::task::spawn_blocking(move || reader.payload(id))
+            .await
+            .ok()?
+            .ok()?;
+        let (mut head, payload) = match stored {
+            Some(stored) => {
+                let stored_head = StoredHead::decode(&stored.head)?;
+                let parts = stored_head.parts()?;
+                let limits = SpoolLimits {
+                    max_replay: u64::MAX,
+                    stall: duration(policy.settings.client_stall),
+                    directory: self.0.spill_folder.clone(),
+                };
+                let framing = stored_head.framing(stored.body.len());
+                let body = Full::new(Bytes::from(stored.body));
+                let spool = Spool::take(body, framing, &limits, &self.0.budget)
+                    .await
+                    .ok()?;
+                (parts, Payload::Stored(spool))
+            }
+            None => {
+                let mut parts = http::Request::new(()).into_parts().0;
+                parts.method = Method::from_bytes(requested.method.as_bytes()).ok()?;
+                parts.version = Version::HTTP_11;
+                parts
+                    .headers
+                    .insert(http::header::HOST, destination.host_header().clone());
+                (parts, Payload::Missing)
+            }
+        };
+        if let Some(injection) = policy.injection(&requested.credential) {
+            injection.put_into(&mut head.headers);
+        }
+        let task = requested
+            .task
+            .clone()
+            .or_else(|| Task::new(DEFAULT_TASK).ok())?;
+        Some(Job {
+            upstream: Arc::clone(&self.0.upstream),
+            destination,
+            timeouts: timeouts(settings),
+            hidden: Vec::new(),
+            head,
+            payload,
+            given_back: std::sync::Mutex::new(None),
+            provider: requested.provider.clone(),
+            settings: Arc::new(settings.clone()),
+            endpoint: requested.endpoint.clone(),
+            rule: Arc::clone(&route.rule),
+            parameters: route.parameters.clone(),
+            class: requested.class,
+            purpose: if requested.class.is_write() {
+                Purpose::Write
+            } else {
+                Purpose::Read
+            },
+            task: (requested.agent.clone(), task),
+            key: requested.key.clone(),
+            known_operation: row.operation_id.clone(),
+            external_ref: None,
+            respond_async: false,
+            client_stall: duration(policy.settings.client_stall),
+        })
+    }
+}

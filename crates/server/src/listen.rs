@@ -1,0 +1,242 @@
+//! Accepting connections, and speaking clearly where the HTTP library is terse.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::fail;
+use crate::gateway::problem::{Problem, RequestCode};
+
+/// A pause after a failed accept: out of file descriptors, usually.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections until told to stop, at most as many as there are seats.
+pub(crate) fn accept<F, Fut>(
+    listener: TcpListener,
+    seats: Arc<Semaphore>,
+    stop: &CancellationToken,
+    connections: &TaskTracker,
+    handle: F,
+) where
+    F: Fn(TcpStream, SocketAddr, CancellationToken) -> Fut + Send + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let (stop, tracker) = (stop.clone(), connections.clone());
+    connections.spawn(async move {
+        loop {
+            let Ok(seat) = Arc::clone(&seats).acquire_owned().await else {
+                return;
+            };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = stop.cancelled() => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    // An answer's last bytes must not wait for an acknowledgement.
+                    let _ = stream.set_nodelay(true);
+                    let served = handle(stream, peer, stop.clone());
+                    tracker.spawn(async move {
+                        served.await;
+                        drop(seat);
+                    });
+                }
+                Err(cause) => {
+                    tracing::warn!(%cause, "a connection was not accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    });
+}
+
+/// Whether the service has been asked on a connection: until then whatever is
+/// written to it comes from the HTTP library alone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answering(Arc<AtomicBool>);
+
+impl Answering {
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> bool {
+        self.0.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// A connection whose bare refusals are mended.
+///
+/// The HTTP library answers a head that it can't read (an invalid header value, a
+/// head beyond its buffer) with a bare `400` or `431` and closes. Such an answer
+/// is replaced by one that says what is wrong, in the form of all other problems.
+#[derive(Debug)]
+pub(crate) struct Mended<S> {
+    stream: S,
+    answering: Answering,
+    /// The answer that goes out instead, and how much of it has gone.
+    instead: Option<(Vec<u8>, usize)>,
+}
+
+impl<S> Mended<S> {
+    pub(crate) fn new(stream: S) -> Mended<S> {
+        Mended {
+            stream,
+            answering: Answering::default(),
+            instead: None,
+        }
+    }
+
+    pub(crate) fn answering(&self) -> Answering {
+        self.answering.clone()
+    }
+}
+
+/// What the library's bare answer means, if these bytes are one.
+fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
+    let problem = if bytes.starts_with(b"HTTP/1.1 431 ") || bytes.starts_with(b"HTTP/1.0 431 ") {
+        let why = "the head is larger, or has more fields, than can be passed on";
+        Problem::of_request(RequestCode::HeadTooLarge, why)
+    } else if bytes.starts_with(b"HTTP/1.1 400 ") || bytes.starts_with(b"HTTP/1.0 400 ") {
+        let why = "the head is not valid HTTP: a header's name or value holds a byte that it can't";
+        Problem::of_request(RequestCode::BadHeader, why)
+    } else {
+        return None;
+    };
+    let body = problem.body();
+    let mut answer = format!(
+        "HTTP/1.1 {} {}\r\nconnection: close\r\ncontent-length: {}\r\n",
+        problem.status().as_u16(),
+        problem.status().canonical_reason().unwrap_or("Refused"),
+        body.len()
+    )
+    .into_bytes();
+    for (name, value) in &problem.headers() {
+        answer.extend_from_slice(name.as_str().as_bytes());
+        answer.extend_from_slice(b": ");
+        answer.extend_from_slice(value.as_bytes());
+        answer.extend_from_slice(b"\r\n");
+    }
+    answer.extend_from_slice(b"\r\n");
+    answer.extend_from_slice(&body);
+    Some(answer)
+}
+
+/// Where a test wants the process to end inside an answer.
+fn half_and_die<S: AsyncWrite + Unpin>(stream: &mut S, context: &mut Context<'_>, bytes: &[u8]) {
+    if fail::is_due(fail::REPLY_HALF_WRITTEN) {
+        let _ = Pin::new(stream).poll_write(context, &bytes[..bytes.len() / 2]);
+        fail::die();
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Mended<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        if this.instead.is_none() {
+            if this.answering.take() {
+                // A service was asked: what follows is its answer, until the next head.
+                half_and_die(&mut this.stream, context, bytes);
+                return Pin::new(&mut this.stream).poll_write(context, bytes);
+            }
+            match mend(bytes) {
+                Some(answer) => this.instead = Some((answer, 0)),
+                None => return Pin::new(&mut this.stream).poll_write(context, bytes),
+            }
+        }
+        let Some((answer, gone)) = &mut this.instead else {
+            return Poll::Ready(Ok(bytes.len()));
+        };
+        while *gone < answer.len() {
+            match Pin::new(&mut this.stream).poll_write(context, &answer[*gone..]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => *gone += written,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let first = slices.iter().find(|slice| !slice.is_empty());
+        let bare = this.instead.is_some()
+            || (!this.answering.0.load(Ordering::Acquire)
+                && first.is_some_and(|slice| mend(slice).is_some()));
+        if bare {
+            let whole: Vec<u8> = slices
+                .iter()
+                .flat_map(|slice| slice.iter().copied())
+                .collect();
+            return Pin::new(this).poll_write(context, &whole);
+        }
+        if this.answering.take()
+            && let Some(first) = first
+        {
+            half_and_die(&mut this.stream, context, first);
+        }
+        Pin::new(&mut this.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_librarys_own_refusals_are_mended() {
+        assert!(mend(b"HTTP/1.1 200 OK\r\n\r\n").is_none());
+        let answer = mend(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").unwrap();
+        let text = String::from_utf8(answer).unwrap();
+        assert!(text.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{text}");
+        assert!(text.contains("\"code\":\"bad_header\""), "{text}");
+        let answer = mend(b"HTTP/1.1 431 Request Header Fields Too Large\r\n\r\n").unwrap();
+        assert!(
+            String::from_utf8(answer)
+                .unwrap()
+                .contains("head_too_large")
+        );
+    }
+}

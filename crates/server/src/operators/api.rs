@@ -1,0 +1,547 @@
+//! The operators' JSON API, `/api/v1/`. Lists are objects with one array under
+//! the resource's name.
+
+use std::collections::BTreeMap;
+
+use http::{Method, StatusCode};
+use rategov_core::engine::{Decision, DecisionError};
+use rategov_core::event::CancelledBy;
+use rategov_core::id::{Agent, EscalationId, Operator, Scope, Task};
+use rategov_core::word::{Choice, Priority, State};
+use rategov_store::{ActionQuery, Asked, JournalQuery, JournalRow, Page};
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use super::{Given, Operators};
+use crate::agents::{blocking, described, find_action};
+use crate::auth::run_tokens::{RunId, RunRequest};
+use crate::driver::clock::rfc3339;
+use crate::gateway::problem::{Problem, RequestCode};
+use crate::gateway::serve::Gateway;
+use crate::wire::{self, Times};
+
+/// Rows of a list unless the query says otherwise.
+const LIMIT_DEFAULT: u32 = 1_000;
+
+/// One authenticated call.
+pub(super) struct Call<'c> {
+    pub(super) operators: &'c Operators,
+    pub(super) gateway: &'c Gateway,
+    pub(super) operator: Operator,
+    pub(super) method: Method,
+    pub(super) path: &'c str,
+    pub(super) query: &'c str,
+    pub(super) body: Value,
+}
+
+type Answer = Given<(StatusCode, Value)>;
+
+fn ok(value: Value) -> Answer {
+    Ok((StatusCode::OK, value))
+}
+
+fn invalid(why: impl Into<String>) -> Box<Problem> {
+    Box::new(Problem::of_request(RequestCode::InvalidRequest, why))
+}
+
+fn not_found(what: &str) -> Box<Problem> {
+    Box::new(Problem::of_request(
+        RequestCode::NotFound,
+        format!("there is no such {what}"),
+    ))
+}
+
+impl Call<'_> {
+    pub(super) async fn answer(self) -> Answer {
+        let segments: Vec<&str> = self.path.split('/').filter(|it| !it.is_empty()).collect();
+        match (&self.method, segments.as_slice()) {
+            (&Method::GET, ["status"]) => self.status(),
+            (&Method::GET, ["scopes"]) => ok(json!({ "scopes": self.scopes() })),
+            (&Method::POST, ["scopes", "resume"]) => self.resume(),
+            (&Method::GET, ["queue"]) => self.queue(),
+            (&Method::GET, ["actions"]) => self.actions().await,
+            (&Method::GET, ["actions", name]) => self.action(name).await,
+            (&Method::POST, ["actions", name, "cancel"]) => self.cancel(name).await,
+            (&Method::GET, ["escalations"]) => self.escalations().await,
+            (&Method::GET, ["escalations", id]) => self.escalation(id).await,
+            (&Method::POST, ["escalations", id, "decide"]) => self.decide(id),
+            (&Method::GET, ["agents"]) => ok(self.agents()),
+            (&Method::GET, ["tasks"]) => ok(self.tasks()),
+            (&Method::POST, ["tasks", "cancel"]) => self.cancel_task(),
+            (&Method::GET, ["journal"]) => self.journal().await,
+            (&Method::GET, ["policy"]) => ok(self.policy()),
+            (&Method::POST, ["policy", "reload"]) => self.reload(),
+            (&Method::GET, ["variables"]) => ok(json!({ "variables": self.variables(None) })),
+            (&Method::POST, ["runs"]) => self.start_run(),
+            (&Method::DELETE, ["runs", id]) => self.end_run(id).await,
+            _ => Err(not_found("resource")),
+        }
+    }
+
+    fn times(&self) -> Times<'_> {
+        Times(self.gateway.0.driver.clock())
+    }
+
+    fn parameter(&self, name: &str) -> Option<String> {
+        self.query.split('&').find_map(|pair| {
+            let (own, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (own == name).then(|| crate::agents::decode(value))
+        })
+    }
+
+    fn limit(&self) -> Given<u32> {
+        match self.parameter("limit") {
+            None => Ok(LIMIT_DEFAULT),
+            Some(text) => text
+                .parse()
+                .map_err(|_| invalid("`limit` is a whole number")),
+        }
+    }
+
+    // ---- what is going on ----------------------------------------------------
+
+    fn status(&self) -> Answer {
+        let driver = &self.gateway.0.driver;
+        let mut accounts = Vec::new();
+        let mut open = 0;
+        for cell in driver.cells() {
+            driver.look(&cell, |engine, _| {
+                let [interactive, normal, background] = engine.waiting_by_priority();
+                open += engine.escalations().count();
+                accounts.push(json!({
+                    "account": cell.account.as_str(),
+                    "waiting": {
+                        "interactive": interactive, "normal": normal, "background": background,
+                    },
+                    "on_the_wire": engine.on_the_wire(),
+                    "escalations_open": engine.escalations().count(),
+                }));
+            });
+        }
+        ok(json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "started_at": rfc3339(self.operators.started()),
+            "escalations_open": open,
+            "accounts": accounts,
+            "scopes": self.scopes(),
+            "warnings": self.gateway.policy().notices,
+        }))
+    }
+
+    fn scopes(&self) -> Vec<Value> {
+        let driver = &self.gateway.0.driver;
+        let mut list = Vec::new();
+        for cell in driver.cells() {
+            let states = driver.look(&cell, |engine, now| engine.scopes(now));
+            list.extend(
+                states
+                    .iter()
+                    .map(|it| wire::scope(self.times(), &cell.account, it)),
+            );
+        }
+        list
+    }
+
+    fn resume(&self) -> Answer {
+        let scope = self.body["scope"].as_str().unwrap_or_default();
+        let scope = Scope::new(scope).map_err(|cause| invalid(format!("`scope`: {cause}")))?;
+        match self.gateway.0.driver.resume_scope(&scope, &self.operator) {
+            true => ok(json!({ "scope": scope.as_str(), "resumed": true })),
+            false => Err(not_found("scope")),
+        }
+    }
+
+    fn queue(&self) -> Answer {
+        let limit = self.limit()? as usize;
+        let driver = &self.gateway.0.driver;
+        let mut queue = Vec::new();
+        for cell in driver.cells() {
+            let left = limit.saturating_sub(queue.len());
+            let views = driver.look(&cell, |engine, now| engine.queue(now, left));
+            queue.extend(
+                views
+                    .iter()
+                    .map(|it| wire::parked(self.times(), &it.parked, &it.row)),
+            );
+        }
+        ok(json!({ "queue": queue }))
+    }
+
+    async fn actions(&self) -> Answer {
+        let states = match self.parameter("state") {
+            None => Vec::new(),
+            Some(words) => words
+                .split(',')
+                .map(|word| {
+                    State::parse(word).ok_or_else(|| invalid("`state` is no state of an action"))
+                })
+                .collect::<Given<Vec<State>>>()?,
+        };
+        let agent = self.name("agent", Agent::new)?;
+        let task = self.name("task", Task::new)?;
+        let query = ActionQuery {
+            states,
+            agent,
+            task,
+            limit: self.limit()?,
+            ..ActionQuery::default()
+        };
+        let reader = self.gateway.0.driver.store().reader();
+        let rows = blocking(move || reader.actions(&query)).await?;
+        let rows: Vec<Value> = rows
+            .iter()
+            .map(|it| wire::action(self.times(), &it.row))
+            .collect();
+        ok(json!({ "actions": rows }))
+    }
+
+    fn name<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, rategov_core::id::NameError>,
+    ) -> Given<Option<T>> {
+        self.parameter(name)
+            .map(|text| parse(&text).map_err(|cause| invalid(format!("`{name}`: {cause}"))))
+            .transpose()
+    }
+
+    async fn action(&self, name: &str) -> Answer {
+        let name = crate::agents::decode(name);
+        let row = find_action(self.gateway, &name)
+            .await?
+            .ok_or_else(|| not_found("action"))?;
+        ok(described(self.gateway, &row).await?)
+    }
+
+    async fn cancel(&self, name: &str) -> Answer {
+        let name = crate::agents::decode(name);
+        let row = find_action(self.gateway, &name)
+            .await?
+            .ok_or_else(|| not_found("action"))?;
+        let driver = &self.gateway.0.driver;
+        let cell = driver.cell(&row.requested.account);
+        let by = CancelledBy::Operator(self.operator.clone());
+        driver.cancel(&cell, row.requested.action, by);
+        ok(json!({ "action": row.requested.action.to_string(), "cancelled": true }))
+    }
+
+    // ---- questions -----------------------------------------------------------
+
+    async fn escalations(&self) -> Answer {
+        let all = self.parameter("all").is_some_and(|value| value == "true");
+        let limit = self.limit()?;
+        let reader = self.gateway.0.driver.store().reader();
+        let rows = blocking(move || {
+            let mut rows = reader.escalations(Asked::Open, limit)?;
+            if all {
+                rows.extend(reader.escalations(Asked::Decided, limit)?);
+            }
+            Ok(rows)
+        });
+        let rows = rows.await?;
+        let rows: Vec<Value> = rows
+            .iter()
+            .map(|(account, it)| wire::escalation(self.times(), account.as_ref(), &it.row))
+            .collect();
+        ok(json!({ "escalations": rows }))
+    }
+
+    async fn escalation(&self, id: &str) -> Answer {
+        let id = EscalationId::parse(id).ok_or_else(|| not_found("escalation"))?;
+        let reader = self.gateway.0.driver.store().reader();
+        let found = blocking(move || reader.escalation(id)).await?;
+        let (account, it) = found.ok_or_else(|| not_found("escalation"))?;
+        let mut value = wire::escalation(self.times(), account.as_ref(), &it.row);
+        if let Some(action) = it.row.action
+            && let Some(row) = find_action(self.gateway, &action.to_string()).await?
+        {
+            let mut dossier = described(self.gateway, &row).await?;
+            dossier["attempts"] = dossier["attempts_made"].take();
+            if let Some(object) = dossier.as_object_mut() {
+                object.remove("attempts_made");
+            }
+            value["dossier"] = dossier;
+        }
+        ok(value)
+    }
+
+    fn decide(&self, id: &str) -> Answer {
+        let id = EscalationId::parse(id).ok_or_else(|| not_found("escalation"))?;
+        let word = self.body["choice"].as_str().unwrap_or_default();
+        let choice = Choice::parse(word).ok_or_else(|| {
+            let words: Vec<&str> = Choice::ALL.iter().map(|choice| choice.word()).collect();
+            invalid(format!("`choice` is one of {}", words.join(", ")))
+        })?;
+        let decision = Decision {
+            choice,
+            by: self.operator.clone(),
+            note: self.body["note"]
+                .as_str()
+                .map(|note| note.chars().take(500).collect()),
+            typed: self.body["confirm"].as_str().map(str::to_owned),
+            version: self.body["version"]
+                .as_u64()
+                .and_then(|version| version.try_into().ok()),
+        };
+        match self.gateway.0.driver.decide(id, decision) {
+            Ok(account) => ok(json!({
+                "escalation": id.to_string(),
+                "account": account.as_str(),
+                "choice": choice.word(),
+                "decided_by": self.operator.as_str(),
+            })),
+            Err(refused) => Err(Box::new(refusal(&refused))),
+        }
+    }
+
+    // ---- agents, tasks, runs -------------------------------------------------
+
+    fn agents(&self) -> Value {
+        let policy = self.gateway.policy();
+        let driver = &self.gateway.0.driver;
+        let mut load: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for cell in driver.cells() {
+            for view in driver.look(&cell, |engine, now| engine.queue(now, 10_000)) {
+                load.entry(view.row.requested.agent.as_str().to_owned())
+                    .or_default()
+                    .0 += 1;
+            }
+        }
+        for agent in policy.settings.agents.keys() {
+            load.entry(agent.as_str().to_owned()).or_default();
+        }
+        let list: Vec<Value> = load
+            .iter()
+            .map(|(agent, (waiting, _))| {
+                let known = Agent::new(agent).ok();
+                let settings = known.and_then(|agent| policy.settings.agents.get(&agent));
+                json!({
+                    "agent": agent,
+                    "configured": settings.is_some(),
+                    "priority": settings.map(|it| it.limits.ceiling.word()),
+                    "weight": settings.map(|it| it.limits.weight),
+                    "waiting": waiting,
+                })
+            })
+            .collect();
+        json!({ "agents": list })
+    }
+
+    fn tasks(&self) -> Value {
+        let times = self.times();
+        let list: Vec<Value> = self
+            .gateway
+            .0
+            .driver
+            .look_at_tasks(|tasks| tasks.rows().map(|row| wire::task(times, row)).collect());
+        json!({ "tasks": list })
+    }
+
+    fn cancel_task(&self) -> Answer {
+        let name = self.body["task"].as_str().unwrap_or_default();
+        let task = Task::new(name).map_err(|cause| invalid(format!("`task`: {cause}")))?;
+        let driver = &self.gateway.0.driver;
+        let agent = match self.body["agent"].as_str() {
+            Some(agent) => {
+                Agent::new(agent).map_err(|cause| invalid(format!("`agent`: {cause}")))?
+            }
+            None => {
+                let owners: Vec<Agent> = driver.look_at_tasks(|tasks| {
+                    let of = tasks.rows().filter(|row| row.task == task);
+                    of.map(|row| row.agent.clone()).collect()
+                });
+                match owners.as_slice() {
+                    [] => return Err(not_found("task")),
+                    [one] => one.clone(),
+                    several => {
+                        let names: Vec<&str> = several.iter().map(Agent::as_str).collect();
+                        let why = format!("several agents have it: {}; name one", names.join(", "));
+                        return Err(invalid(why));
+                    }
+                }
+            }
+        };
+        let by = CancelledBy::Operator(self.operator.clone());
+        driver
+            .cancel_task(&(agent.clone(), task), by)
+            .map_err(|_| Problem::of_request(RequestCode::Conflict, "too many tasks are open"))?;
+        ok(json!({ "task": name, "agent": agent.as_str(), "cancelled": true }))
+    }
+
+    /// The variables that make known SDKs use the governor.
+    fn variables(&self, token: Option<&str>) -> Value {
+        let policy = self.gateway.policy();
+        let base = policy.settings.listen.agents;
+        let run = token
+            .map(|token| format!("/run/{token}"))
+            .unwrap_or_default();
+        let mut variables = serde_json::Map::new();
+        let door = format!("http://{base}{run}");
+        for provider in policy.settings.providers.values() {
+            let environment = provider.sdk_environment(&door);
+            let bases = environment.base_url.into_iter();
+            variables.extend(bases.map(|(name, url)| (name, json!(url))));
+            let keys = environment.key_if_unset.into_iter();
+            variables.extend(keys.map(|(name, key)| (name, json!(key))));
+        }
+        variables.insert("RATEGOV_URL".to_owned(), json!(door));
+        Value::Object(variables)
+    }
+
+    fn start_run(&self) -> Answer {
+        let agent = self.body["agent"].as_str().unwrap_or_default();
+        let agent = Agent::new(agent).map_err(|cause| invalid(format!("`agent`: {cause}")))?;
+        let task = match self.body["task"].as_str() {
+            Some(task) => task.to_owned(),
+            // A run has a task of its own, so that its end is the end of its calls.
+            None => format!("run-{}", uuid::Uuid::now_v7()),
+        };
+        let task = Task::new(&task).map_err(|cause| invalid(format!("`task`: {cause}")))?;
+        let priority = match self.body["priority"].as_str() {
+            None => None,
+            Some(word) => {
+                Some(Priority::parse(word).ok_or_else(|| invalid("`priority` is no priority"))?)
+            }
+        };
+        let request = RunRequest {
+            agent,
+            task: Some(task.clone()),
+            priority,
+        };
+        let (run, token) = self
+            .gateway
+            .policy()
+            .agents
+            .start_run(request)
+            .map_err(|refusal| Problem::of_request(RequestCode::Conflict, refusal.to_string()))?;
+        let variables = self.variables(Some(token.expose_secret()));
+        Ok((
+            StatusCode::CREATED,
+            json!({
+                "id": run.id.to_string(),
+                "agent": run.agent.as_str(),
+                "task": task.as_str(),
+                "variables": variables,
+            }),
+        ))
+    }
+
+    async fn end_run(&self, id: &str) -> Answer {
+        let number = id
+            .strip_prefix("run-")
+            .and_then(|number| number.parse().ok());
+        let number = number.ok_or_else(|| not_found("run"))?;
+        let run = self.gateway.policy().agents.end_run(RunId(number));
+        let run = run.ok_or_else(|| not_found("run"))?;
+        let mut last_failure = Value::Null;
+        if let Some(task) = run.task.clone() {
+            let by = CancelledBy::Task;
+            let _ = self
+                .gateway
+                .0
+                .driver
+                .cancel_task(&(run.agent.clone(), task.clone()), by);
+            let query = ActionQuery {
+                task: Some(task),
+                limit: 20,
+                ..ActionQuery::default()
+            };
+            let reader = self.gateway.0.driver.store().reader();
+            let rows = blocking(move || reader.actions(&query)).await?;
+            let failed = rows.iter().find(|it| it.row.state == State::FailedDefinite);
+            if let Some(it) = failed {
+                last_failure = json!(format!(
+                    "{} ended with {} after {} attempts ({})",
+                    it.row.requested.endpoint,
+                    it.row
+                        .last_status
+                        .map_or("no answer".to_owned(), |status| status.to_string()),
+                    it.row.attempts,
+                    it.row.code,
+                ));
+            }
+        }
+        ok(json!({ "id": id, "ended": true, "last_failure": last_failure }))
+    }
+
+    // ---- journal and policy --------------------------------------------------
+
+    async fn journal(&self) -> Answer {
+        let action = match self.parameter("action") {
+            None => None,
+            Some(name) => {
+                let row = find_action(self.gateway, &name).await?;
+                Some(row.ok_or_else(|| not_found("action"))?.requested.action)
+            }
+        };
+        let query = JournalQuery {
+            action,
+            task: self.name("task", Task::new)?,
+            agent: self.name("agent", Agent::new)?,
+            event: self.parameter("event"),
+            page: Page::Backward(None),
+            limit: self.limit()?,
+            ..JournalQuery::default()
+        };
+        let reader = self.gateway.0.driver.store().reader();
+        let rows = blocking(move || reader.journal(&query)).await?;
+        let rows: Vec<Value> = rows.iter().map(journal_row).collect();
+        ok(json!({ "records": rows }))
+    }
+
+    fn policy(&self) -> Value {
+        let policy = self.gateway.policy();
+        json!({
+            "digest": wire::hex(&policy.digest),
+            "providers": policy.settings.providers.keys().map(|it| it.as_str()).collect::<Vec<_>>(),
+            "agents": policy.settings.agents.keys().map(|it| it.as_str()).collect::<Vec<_>>(),
+            "hold_seconds": policy.settings.hold.as_secs_f64(),
+            "warnings": policy.notices,
+        })
+    }
+
+    fn reload(&self) -> Answer {
+        match self.operators.reload() {
+            Ok(warnings) => ok(json!({ "reloaded": true, "warnings": warnings })),
+            Err(mistakes) => Err(invalid(mistakes)),
+        }
+    }
+}
+
+fn refusal(refused: &DecisionError) -> Problem {
+    match refused {
+        DecisionError::NotOpen => {
+            let why = "there is no such open question: it was answered, or ran out";
+            Problem::of_request(RequestCode::Conflict, why)
+        }
+        DecisionError::NotOffered { offered } => {
+            let words: Vec<&str> = offered.iter().map(|choice| choice.word()).collect();
+            let why = format!("this can't be chosen; offered are {}", words.join(", "));
+            Problem::of_request(RequestCode::Conflict, why).with("offered", words)
+        }
+        DecisionError::Changed { version } => {
+            let why = "the action has changed since it was shown; look at it again";
+            Problem::of_request(RequestCode::Conflict, why).with("version", *version)
+        }
+        DecisionError::Unconfirmed { text } => {
+            let why = format!("this must be confirmed: `confirm` is the text {text:?}");
+            Problem::of_request(RequestCode::InvalidRequest, why).with("confirm", *text)
+        }
+        DecisionError::AuditUnavailable => {
+            Problem::of_action(rategov_core::action::problem::Code::AuditUnavailable)
+        }
+    }
+}
+
+fn journal_row(row: &JournalRow) -> Value {
+    json!({
+        "seq": row.seq.0,
+        "at": rfc3339(row.wall),
+        "event": row.event,
+        "account": row.account,
+        "action": row.action.map(|id| id.to_string()),
+        "agent": row.agent,
+        "task": row.task,
+        "text": row.fact.as_ref().map(crate::audit_text::line),
+    })
+}

@@ -1,0 +1,488 @@
+//! From settings to a running governor, and back to a stopped one.
+//!
+//! Order of a start: configuration and secrets, the store (whose lock refuses a
+//! second governor on the same folder), the journal's first record, the accounts
+//! that a restart found, and last the listeners. Nothing listens before all of it
+//! is there; a mistake in the configuration starts nothing at all.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rategov_core::event::{Durability, Event, Record};
+use rategov_core::id::RecordSeq;
+use rategov_core::tasks::TaskBook;
+use rategov_store::{Entry, Source, Store};
+use sha2::{Digest as _, Sha256};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::operator::OperatorDoor;
+use crate::auth::operator_token::{OperatorToken, OperatorTokenError};
+use crate::auth::pass_through::IdentityKey;
+use crate::auth::run_tokens::RunTokens;
+use crate::config::mistake::Mistakes;
+use crate::config::secret::{Keyring, ProcessEnvironment};
+use crate::config::settings::Settings;
+use crate::config::{self, Loaded};
+use crate::driver::{Clock, Driver};
+use crate::fail;
+use crate::gateway::policy::{Policy, PolicyError, duration};
+use crate::gateway::pool::PoolLimits;
+use crate::gateway::serve::{Gateway, Shared};
+use crate::gateway::spool::SpoolBudget;
+use crate::gateway::tls::{TlsError, TlsOptions};
+use crate::gateway::upstream::Upstream;
+use crate::listen::{Mended, accept};
+use crate::operators::Operators;
+
+/// Connections of agents at a time.
+const CONNECTIONS_MAX: usize = 20_000;
+/// Connections of operators at a time.
+const OPERATOR_CONNECTIONS_MAX: usize = 256;
+/// Largest head that the HTTP library reads; a larger one gets a bare 431.
+const HEAD_BUFFER_BYTES: usize = 256 << 10;
+/// Most fields of a head.
+const HEAD_FIELDS_MAX: usize = 512;
+/// How long a caller may take to send its head.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long open calls may go on when the governor stops.
+const STOP_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// What a start is told beside the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The configuration's file; without one, presets and pass-through keys.
+    pub config: Option<PathBuf>,
+    /// The configuration's text, instead of a file's.
+    pub config_text: Option<String>,
+    /// The data folder, instead of the configured one.
+    pub data_folder: Option<PathBuf>,
+    /// Where agents call, instead of the configured address.
+    pub agents: Option<SocketAddr>,
+    /// Where operators call, instead of the configured address.
+    pub operators: Option<SocketAddr>,
+    /// A further file of certificate authorities that providers may use.
+    pub extra_authorities: Option<PathBuf>,
+}
+
+/// Why nothing started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration has mistakes.
+    #[error("{0}")]
+    Config(Mistakes),
+    /// A provider's base URL can't be used.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The data folder can't be used.
+    #[error("{0}\nhint: {hint}", hint = .0.hint())]
+    Store(rategov_store::Error),
+    /// The operator's token can't be made or read.
+    #[error(transparent)]
+    Token(#[from] OperatorTokenError),
+    /// A key of this installation can't be made or read.
+    #[error("the key file {path} can't be used: {cause}", path = .0.display(), cause = .1)]
+    Key(PathBuf, io::Error),
+    /// The certificate authorities can't be read.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A test arms a fail point that does not exist.
+    #[error(transparent)]
+    FailPoint(#[from] fail::Unknown),
+    /// An address can't be listened on.
+    #[error(
+        "{0} can't be listened on: {1}\nhint: another program may listen there; `listen` in the configuration names another address"
+    )]
+    Listen(SocketAddr, io::Error),
+}
+
+/// A running governor.
+pub struct Running {
+    /// Where agents call.
+    pub agents: SocketAddr,
+    /// Where operators call.
+    pub operators: SocketAddr,
+    /// The operator's token's file.
+    pub token_file: PathBuf,
+    /// The operator's token.
+    pub token: OperatorToken,
+    /// What is worth knowing of the configuration.
+    pub notices: Vec<String>,
+    gateway: Gateway,
+    store: Store,
+    stop: CancellationToken,
+    connections: TaskTracker,
+    reload: Arc<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>,
+}
+
+/// Starts a governor.
+///
+/// # Errors
+/// [`StartError`]; nothing goes on then.
+pub async fn start(options: Options) -> Result<Running, StartError> {
+    fail::check()?;
+    let runs = Arc::new(RunTokens::default());
+    let mut policy = load(&options, &runs)?;
+    if let Some(agents) = options.agents {
+        policy.settings.listen.agents = agents;
+    }
+    if let Some(operators) = options.operators {
+        policy.settings.listen.operators = operators;
+    }
+    let folder = options
+        .data_folder
+        .clone()
+        .unwrap_or_else(|| policy.settings.data_folder.clone());
+    let clock = Clock::new();
+    let (store, recovered) =
+        Store::open(&folder, &rategov_store::Options::default(), &clock.paired())
+            .map_err(StartError::Store)?;
+    let token = OperatorToken::open_or_create(&folder)?;
+    let identity = key_file(&folder.join("identity.key"))?;
+    let fingerprints = key_file(&folder.join("fingerprint.key"))?;
+
+    let agents = bind(policy.settings.listen.agents).await?;
+    let operators = bind(policy.settings.listen.operators).await?;
+    // Port 0 means any: what was got is what variables and links must name.
+    policy.settings.listen.agents = agents.1;
+    policy.settings.listen.operators = operators.1;
+
+    let upstream = Upstream::new(
+        PoolLimits::default(),
+        &TlsOptions {
+            extra_ca: options.extra_authorities.clone(),
+        },
+    )?;
+    let tasks = TaskBook::restore(policy.settings.task, recovered.tasks);
+    let driver = Driver::new(clock.clone(), store.clone(), tasks);
+    let spool = policy.settings.spool;
+    let policy = Arc::new(policy);
+    let gateway = Gateway::new(Shared::new(
+        driver.clone(),
+        Arc::new(upstream),
+        Arc::clone(&policy),
+        SpoolBudget::new(spool.memory_bytes, spool.disk_bytes),
+        IdentityKey::new(identity),
+        fingerprints,
+        std::env::temp_dir(),
+    ));
+    driver.connect(Arc::new(gateway.clone()));
+    driver.listen_to_journal();
+    note(
+        &store,
+        &clock,
+        Event::Started {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            policy_digest: policy.digest,
+        },
+        1,
+    );
+    fail::point(fail::RESTART_BEFORE_TAKE_UP);
+    driver.take_up(recovered.accounts);
+    fail::point(fail::RESTART_AFTER_TAKE_UP);
+
+    let reload = reloader(&options, &runs, &gateway, &store, &clock);
+    let door = OperatorDoor::new(operators.1, &policy.settings.listen.operator_hosts);
+    let own = OperatorToken::open_or_create(&folder)?;
+    let reload_by_api = Arc::clone(&reload);
+    let api = Operators::new(gateway.clone(), door, own, move || reload_by_api());
+
+    let stop = CancellationToken::new();
+    let connections = TaskTracker::new();
+    serve_agents(agents.0, gateway.clone(), &stop, &connections);
+    serve_operators(operators.0, api, &stop, &connections);
+    Ok(Running {
+        agents: agents.1,
+        operators: operators.1,
+        token_file: token.path().to_owned(),
+        token,
+        notices: policy.notices.clone(),
+        gateway,
+        store,
+        stop,
+        connections,
+        reload,
+    })
+}
+
+impl Running {
+    /// Puts the configuration of the file in force.
+    ///
+    /// # Errors
+    /// Every mistake in words; the old configuration stays in force.
+    pub fn reload(&self) -> Result<Vec<String>, String> {
+        (self.reload)()
+    }
+
+    /// The gateway.
+    pub fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
+    /// Takes no new calls, lets open ones end for a while, and closes the store.
+    pub async fn shut_down(self) {
+        self.stop.cancel();
+        self.connections.close();
+        if tokio::time::timeout(STOP_TIME_MAX, self.connections.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                "calls were still open; writes among them are settled at the next start"
+            );
+        }
+        let store = self.store.clone();
+        let closed = tokio::task::spawn_blocking(move || store.close()).await;
+        if let Ok(Err(cause)) = closed {
+            tracing::error!(%cause, "the store was not closed cleanly");
+        }
+    }
+}
+
+/// Reads, checks and opens a configuration.
+fn load(options: &Options, runs: &Arc<RunTokens>) -> Result<Policy, StartError> {
+    let (file, text) = match (&options.config_text, &options.config) {
+        (Some(text), _) => ("configuration".to_owned(), Some(text.clone())),
+        (None, Some(path)) => (
+            path.display().to_string(),
+            std::fs::read_to_string(path).ok(),
+        ),
+        (None, None) => ("built-in".to_owned(), None),
+    };
+    let loaded = match (&options.config_text, &options.config) {
+        (Some(text), _) => config::read(&file, text).map_err(StartError::Config)?,
+        (None, Some(path)) => config::load(path).map_err(StartError::Config)?,
+        (None, None) => Loaded {
+            settings: Settings::default(),
+            notices: Vec::new(),
+        },
+    };
+    let opened = Keyring::open(
+        &file,
+        &loaded.settings,
+        &ProcessEnvironment {
+            folder: folder_of(options.config.as_deref()),
+        },
+    )
+    .map_err(StartError::Config)?;
+    let notices = loaded
+        .notices
+        .iter()
+        .chain(&opened.notices)
+        .map(ToString::to_string)
+        .collect();
+    let digest = Sha256::digest(text.unwrap_or_default().as_bytes()).into();
+    let keyring = Arc::new(opened.keyring);
+    Ok(Policy::new(
+        loaded.settings,
+        keyring,
+        Arc::clone(runs),
+        digest,
+        notices,
+    )?)
+}
+
+/// The folder that relative secrets are read from.
+fn folder_of(config: Option<&Path>) -> PathBuf {
+    let parent = config
+        .and_then(Path::parent)
+        .filter(|parent| !parent.as_os_str().is_empty());
+    parent.map_or_else(|| PathBuf::from("."), Path::to_owned)
+}
+
+fn reloader(
+    options: &Options,
+    runs: &Arc<RunTokens>,
+    gateway: &Gateway,
+    store: &Store,
+    clock: &Clock,
+) -> Arc<dyn Fn() -> Result<Vec<String>, String> + Send + Sync> {
+    let (options, runs) = (options.clone(), Arc::clone(runs));
+    let (gateway, store, clock) = (gateway.clone(), store.clone(), clock.clone());
+    let reloads = std::sync::atomic::AtomicU32::new(2);
+    Arc::new(move || {
+        let mut policy = load(&options, &runs).map_err(|error| error.to_string())?;
+        let old = gateway.policy();
+        // Listeners and store stay: they need a restart.
+        policy.settings.listen = old.settings.listen.clone();
+        policy
+            .settings
+            .data_folder
+            .clone_from(&old.settings.data_folder);
+        let (digest, notices) = (policy.digest, policy.notices.clone());
+        gateway.set_policy(Arc::new(policy));
+        gateway.0.driver.policy_changed();
+        let generation = reloads.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+        note(
+            &store,
+            &clock,
+            Event::PolicyChanged {
+                policy_digest: digest,
+            },
+            generation,
+        );
+        Ok(notices)
+    })
+}
+
+/// Records an event of the governor itself.
+fn note(store: &Store, clock: &Clock, event: Event, generation: u32) {
+    let at = clock.now();
+    let entry = Entry {
+        source: Source::Governor,
+        generation,
+        record: Record {
+            seq: RecordSeq(1),
+            at,
+            durability: Durability::Power,
+            event,
+        },
+        wall: clock.wall(),
+        attachments: Vec::new(),
+    };
+    if let Err(cause) = store.journal().enqueue(entry) {
+        tracing::error!(%cause, "a record of the governor itself was not taken");
+    }
+}
+
+/// 32 random bytes that stay the same over restarts, in a file of mode 0600.
+fn key_file(path: &Path) -> Result<[u8; 32], StartError> {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let failed = |cause| StartError::Key(path.to_owned(), cause);
+    match std::fs::File::open(path) {
+        Ok(mut file) => {
+            let mut key = [0; 32];
+            file.read_exact(&mut key).map_err(failed)?;
+            Ok(key)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let mut key = [0; 32];
+            getrandom::fill(&mut key).map_err(|_| failed(io::Error::other("no randomness")))?;
+            // Written beside and moved into place: a crash leaves no half key.
+            let beside = path.with_extension("new");
+            let _ = std::fs::remove_file(&beside);
+            let mut options = std::fs::OpenOptions::new();
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&beside)
+                .map_err(failed)?;
+            file.write_all(&key)
+                .and_then(|()| file.sync_all())
+                .map_err(failed)?;
+            std::fs::rename(&beside, path).map_err(failed)?;
+            Ok(key)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|cause| StartError::Listen(address, cause))?;
+    let bound = listener
+        .local_addr()
+        .map_err(|cause| StartError::Listen(address, cause))?;
+    Ok((listener, bound))
+}
+
+fn serve_agents(
+    listener: TcpListener,
+    gateway: Gateway,
+    stop: &CancellationToken,
+    connections: &TaskTracker,
+) {
+    let handle = move |stream: TcpStream, _: SocketAddr, stop: CancellationToken| {
+        let gateway = gateway.clone();
+        async move {
+            let mended = Mended::new(stream);
+            let answering = mended.answering();
+            let service = service_fn(move |request| {
+                let (gateway, answering) = (gateway.clone(), answering.clone());
+                async move {
+                    answering.begin();
+                    gateway.serve(request).await
+                }
+            });
+            let mut builder = http1::Builder::new();
+            builder
+                // Names keep their case, and nothing is added, so that an answer
+                // is what the provider sent.
+                .preserve_header_case(true)
+                .auto_date_header(false)
+                .max_buf_size(HEAD_BUFFER_BYTES)
+                .max_headers(HEAD_FIELDS_MAX)
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIME_MAX);
+            let connection = builder.serve_connection(TokioIo::new(mended), service);
+            run_connection(connection, stop).await;
+        }
+    };
+    accept(
+        listener,
+        Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        stop,
+        connections,
+        handle,
+    );
+}
+
+fn serve_operators(
+    listener: TcpListener,
+    api: Operators,
+    stop: &CancellationToken,
+    connections: &TaskTracker,
+) {
+    let handle = move |stream: TcpStream, peer: SocketAddr, stop: CancellationToken| {
+        let api = api.clone();
+        async move {
+            let service = service_fn(move |request| api.clone().serve(peer, request));
+            let mut builder = http1::Builder::new();
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIME_MAX);
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            run_connection(connection, stop).await;
+        }
+    };
+    accept(
+        listener,
+        Arc::new(Semaphore::new(OPERATOR_CONNECTIONS_MAX)),
+        stop,
+        connections,
+        handle,
+    );
+}
+
+/// Serves a connection to its end; when the governor stops, only what is open on
+/// it goes on.
+async fn run_connection<C>(connection: C, stop: CancellationToken)
+where
+    C: hyper_util::server::graceful::GracefulConnection,
+{
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // How a connection ends is told to the actions on it, not here.
+        _ = connection.as_mut() => {}
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+/// A setting's span in the runtime's form, for those who build listeners.
+pub fn span(span: rategov_core::time::Span) -> Duration {
+    duration(span)
+}

@@ -1,0 +1,134 @@
+//! `cargo xtask sim`: hands seeds to the simulator of `crates/sim`.
+//!
+//! The simulator is a program of its own, built with optimisation because a long
+//! run is the point. Its arguments are the same words, so that a seed which a
+//! test printed can be pasted here.
+
+use std::path::Path;
+
+use anyhow::bail;
+
+use crate::tools;
+
+/// Which seeds to run: from `first` up to, but not including, `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeds {
+    first: u64,
+    end: u64,
+}
+
+impl Seeds {
+    /// Reads `--seed N` or `--seeds A..B`. The error is a sentence for a person.
+    pub fn parse(words: &[&str]) -> Result<Seeds, String> {
+        let number = |text: &str| {
+            text.parse::<u64>()
+                .map_err(|_| format!("`{text}` is not a seed: a whole number"))
+        };
+        match words {
+            ["--seed", seed] => {
+                let first = number(seed)?;
+                match first.checked_add(1) {
+                    Some(end) => Ok(Seeds { first, end }),
+                    None => Err(format!("the largest seed is {}", u64::MAX - 1)),
+                }
+            }
+            ["--seeds", range] => {
+                let Some((first, end)) = range.split_once("..") else {
+                    return Err(format!(
+                        "`{range}` is not a range of seeds, such as 0..1000"
+                    ));
+                };
+                let (first, end) = (number(first)?, number(end)?);
+                if first >= end {
+                    return Err(format!(
+                        "`{range}` holds no seed: the end is not part of it"
+                    ));
+                }
+                Ok(Seeds { first, end })
+            }
+            _ => Err("`sim` wants `--seed N` or `--seeds A..B`".to_owned()),
+        }
+    }
+
+    /// The same seeds as words for the simulator.
+    pub fn words(self) -> [String; 2] {
+        if self.end - self.first == 1 {
+            ["--seed".to_owned(), self.first.to_string()]
+        } else {
+            [
+                "--seeds".to_owned(),
+                format!("{}..{}", self.first, self.end),
+            ]
+        }
+    }
+}
+
+/// Builds the simulator and runs it.
+pub fn run(root: &Path, seeds: Seeds) -> anyhow::Result<()> {
+    if !has_simulator(root) {
+        bail!("crates/sim has no program `sim` yet\nhint: it belongs in crates/sim/src/bin/sim.rs");
+    }
+    let mut command = tools::cargo(root);
+    command.args([
+        "run",
+        "--quiet",
+        "--release",
+        "-p",
+        "rategov-sim",
+        "--bin",
+        "sim",
+        "--",
+    ]);
+    tools::run(command.args(seeds.words()))
+}
+
+/// Whether the simulator's program exists: as a file of the usual places.
+pub fn has_simulator(root: &Path) -> bool {
+    [
+        "crates/sim/src/bin/sim.rs",
+        "crates/sim/src/bin/sim/main.rs",
+    ]
+    .iter()
+    .any(|file| root.join(file).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(words: &[&str], expected: Result<&str, &str>) {
+        let got = Seeds::parse(words).map(|seeds| seeds.words().join(" "));
+        assert_eq!(got.as_deref().map_err(String::as_str), expected);
+    }
+
+    #[test]
+    fn one_seed_and_ranges_reach_the_simulator_in_the_same_words() {
+        check(&["--seed", "7"], Ok("--seed 7"));
+        check(&["--seeds", "0..1000"], Ok("--seeds 0..1000"));
+        check(&["--seeds", "5..6"], Ok("--seed 5"));
+    }
+
+    #[test]
+    fn what_names_no_seed_is_refused_with_the_reason() {
+        check(&[], Err("`sim` wants `--seed N` or `--seeds A..B`"));
+        check(&["--seed", "x"], Err("`x` is not a seed: a whole number"));
+        check(&["--seed", "-1"], Err("`-1` is not a seed: a whole number"));
+        check(
+            &["--seed", "18446744073709551615"],
+            Err("the largest seed is 18446744073709551614"),
+        );
+        check(
+            &["--seeds", "5"],
+            Err("`5` is not a range of seeds, such as 0..1000"),
+        );
+        check(
+            &["--seeds", "9..9"],
+            Err("`9..9` holds no seed: the end is not part of it"),
+        );
+        check(
+            &["--seed", "1", "2"],
+            Err("`sim` wants `--seed N` or `--seeds A..B`"),
+        );
+    }
+}
