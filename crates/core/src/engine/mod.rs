@@ -268,16 +268,13 @@ impl Engine {
     /// Records what a restart should know of a scope that changed. What was
     /// learnt rides with a change of mode of the same moment.
     fn save_scope(&mut self, now: Moment, change: &Change, saved: &mut BTreeSet<Scope>) {
-        let (scope, modes, why) = match change {
-            Change::Mode {
-                scope,
-                from,
-                to,
-                why,
-                ..
-            } => (scope, Some((*from, *to)), why.as_str()),
-            Change::Learned { scope, .. } => (scope, None, "a limit was learnt"),
-            _ => return,
+        if !change.is_worth_saving() {
+            return;
+        }
+        let scope = change.scope();
+        let (modes, why) = match change {
+            Change::Mode { from, to, why, .. } => (Some((*from, *to)), why.as_str()),
+            _ => (None, "a limit was learnt"),
         };
         if modes.is_none() && saved.contains(scope) {
             return;
