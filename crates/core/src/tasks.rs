@@ -250,6 +250,13 @@ impl TaskBook {
         Ok(())
     }
 
+    /// A person gives a stopped path of one task a new chance.
+    pub fn open_path(&mut self, key: &TaskKey, path: &Path) {
+        if let Some(open) = self.roll.get_mut(key) {
+            open.breaker.reset(path);
+        }
+    }
+
     /// An operator gives every path a new chance.
     pub fn reset_breakers(&mut self) {
         for open in self.roll.iter_mut() {

@@ -203,7 +203,9 @@ fn a_path_that_fails_identically_stops_for_its_task_and_for_no_other() {
     ));
     assert!(book.admit(NOW, &sync, None, &path("a/c")).is_ok());
     assert!(book.admit(NOW, &other, None, &path("a/b")).is_ok());
-    book.reset_breakers();
+    book.open_path(&other, &path("a/b"));
+    assert!(book.admit(NOW, &sync, None, &path("a/b")).is_err());
+    book.open_path(&sync, &path("a/b"));
     assert!(book.admit(NOW, &sync, None, &path("a/b")).is_ok());
 }
 

@@ -64,6 +64,7 @@ pub use input::{
 };
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};
 
+use crate::action::breaker::Path;
 use crate::action::budget::{RatioBudget, RefusalWindow};
 use crate::event::{Durability, Event, ScopeChange, bounded_text};
 use crate::id::{Account, ActionId, EscalationId, Fingerprint, Operator, RecordSeq, Scope};
@@ -71,6 +72,7 @@ use crate::ledger::{Change, Ledger};
 use crate::policy::AccountPolicy;
 use crate::record::EscalationRow;
 use crate::schedule::{AskKey, Schedule, Spacing};
+use crate::tasks::TaskKey;
 use crate::time::Moment;
 use live::Live;
 use timers::{Timer, Timers};
@@ -99,6 +101,9 @@ pub struct Engine {
     places: places::Places,
     loads: loads::Loads,
     escalations: BTreeMap<EscalationId, EscalationRow>,
+    /// What a question about a stopped path may open. As forgetful as the
+    /// breakers are: a restart opens every path.
+    stopped_paths: BTreeMap<EscalationId, (TaskKey, Path)>,
     timers: Timers,
     /// When the dispatcher has something new to try.
     wake: Moment,
@@ -131,6 +136,7 @@ impl Engine {
             places: places::Places::default(),
             loads: loads::Loads::default(),
             escalations: BTreeMap::new(),
+            stopped_paths: BTreeMap::new(),
             timers: Timers::default(),
             wake: Moment::NEVER,
             pulse: outlook::Pulse::default(),
