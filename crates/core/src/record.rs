@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::action::outcome::Certainty;
 use crate::cost::Cost;
-use crate::event::{Event, Found, Requested};
+use crate::event::{CancelledBy, Event, Found, Requested};
 use crate::id::{Account, Agent};
 use crate::id::{ActionId, AttemptNo, EscalationId, Scope, Task};
 use crate::time::{Moment, Span};
@@ -48,7 +48,8 @@ pub struct ActionRow {
     pub last_status: Option<u16>,
     /// The open question about it.
     pub escalation: Option<EscalationId>,
-    /// Whether it was told to stop.
+    /// Whether somebody told it to stop: nothing of it is ever sent again, and
+    /// its key is not used again either.
     pub cancelled: bool,
     /// The stable code of how it ended. Before that it says what is known and
     /// has not been acted on yet, so that a restart between two records can:
@@ -336,7 +337,8 @@ impl ActionRow {
                 self.code.clear();
             }
             Event::Decided { choice, .. } => self.decide(*choice, at),
-            Event::Cancelled { .. } => self.cancelled = true,
+            // A caller that leaves withdraws its call; its key may come back.
+            Event::Cancelled { by, .. } => self.cancelled |= *by != CancelledBy::Caller,
             Event::Terminal { state, code, .. } => {
                 if !state.is_final() {
                     return Err(self.illegal(event));
@@ -349,6 +351,18 @@ impl ActionRow {
         }
         self.version += 1;
         Ok(())
+    }
+
+    /// Whether a later call with its key may be sent: it has ended, certainly
+    /// without effect, nobody told it to stop, and its last answer was no verdict
+    /// on the call but passes with time.
+    pub fn may_be_sent_anew(&self) -> bool {
+        let passing = |status| matches!(status, 408 | 429 | 500..=599);
+        match self.state {
+            State::CancelledNotSent | State::Interrupted => !self.cancelled,
+            State::FailedDefinite => !self.cancelled && self.last_status.is_none_or(passing),
+            _ => false,
+        }
     }
 
     /// What a decision means, so that a restart right after it carries it out.

@@ -64,7 +64,6 @@ impl Engine {
         if live.row.cancelled || self.outbox.is_poisoned() {
             return;
         }
-        live.forbidden = true;
         self.record(now, id, Event::Cancelled { action: id, by });
         let live = &self.actions[&id];
         let is_write = live.row.requested.class.is_write();

@@ -52,7 +52,7 @@ impl Engine {
             return;
         };
         self.disarm_all(&live);
-        self.remember_finished(&live, state);
+        self.remember_finished(&live);
         match output {
             Some(output) if is_write => self.outbox.after(seq, output),
             Some(output) => self.outbox.free(output),
@@ -140,28 +140,21 @@ impl Engine {
     }
 
     /// Remembers a finished key for a while, and forgets the rest.
-    fn remember_finished(&mut self, live: &Live, state: State) {
+    fn remember_finished(&mut self, live: &Live) {
         let requested = &live.row.requested;
-        if let Some(equals) = self.equals.get_mut(&requested.fingerprint) {
-            equals.remove(&live.id());
-            if equals.is_empty() {
-                self.equals.remove(&requested.fingerprint);
-            }
-        }
+        self.equals.remove(&(requested.fingerprint, live.id()));
         let Some(key) = requested.key.clone() else {
             return;
         };
         if self.keys.get(&key) == Some(&live.id()) {
             self.keys.remove(&key);
         }
-        let stays_ended =
-            live.forbidden || !matches!(state, State::CancelledNotSent | State::FailedDefinite);
         self.finishes += 1;
         let finished = Finished {
             order: self.finishes,
             action: live.id(),
             payload: Payload::of(requested),
-            again: (!stays_ended && live.may_be_sent_anew()).then(|| live.used()),
+            again: live.row.may_be_sent_anew().then(|| live.used()),
         };
         self.forget_finished(&key);
         self.finished_order.insert(finished.order, key.clone());

@@ -159,10 +159,7 @@ impl Engine {
         let waited = live.row.waited + wait;
         let attempt = live.row.attempts + 1;
         let task = live.task_key();
-        let left = live
-            .used()
-            .wait_left(&live.setup.limits)
-            .min(live.task.wait);
+        let left = self.wait_left(id);
         self.record(
             now,
             id,
@@ -282,6 +279,7 @@ impl Engine {
     /// The time that a repeat may still wait.
     pub(super) fn wait_left(&self, id: ActionId) -> Span {
         let live = &self.actions[&id];
-        live.used().wait_left(&live.setup.limits)
+        let own = live.used().wait_left(&live.setup.limits);
+        own.min(live.task.wait)
     }
 }

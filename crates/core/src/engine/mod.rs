@@ -60,7 +60,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use decision::DecisionError;
 pub use explain::{ActionView, QueueView};
 pub use input::{
-    BodyEnd, Chance, Decision, LookupReport, Marker, Report, Setup, Submit, TaskAllowance,
+    BodyEnd, Chance, Decision, LookupReport, Marker, Report, Resumption, Setup, Submit,
+    TaskAllowance,
 };
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};
 
@@ -94,7 +95,7 @@ pub struct Engine {
     /// Keys of actions in hand.
     keys: BTreeMap<String, ActionId>,
     /// Actions in hand by what they ask for.
-    equals: BTreeMap<Fingerprint, BTreeSet<ActionId>>,
+    equals: BTreeSet<(Fingerprint, ActionId)>,
     finished: BTreeMap<String, admit::Finished>,
     finished_order: BTreeMap<u64, String>,
     finishes: u64,
@@ -129,7 +130,7 @@ impl Engine {
             asks: BTreeMap::new(),
             next_ask: 1,
             keys: BTreeMap::new(),
-            equals: BTreeMap::new(),
+            equals: BTreeSet::new(),
             finished: BTreeMap::new(),
             finished_order: BTreeMap::new(),
             finishes: 0,

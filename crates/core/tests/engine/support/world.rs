@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rategov_core::action::outcome::{Evidence, NotSent};
 use rategov_core::engine::{
-    BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Refusal, Report, Setup,
-    TaskAllowance,
+    BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Refusal, Report,
+    Resumption, Setup, TaskAllowance,
 };
 use rategov_core::event::{CancelledBy, Durability, Event, Record};
 use rategov_core::fold::Fold;
@@ -228,11 +228,12 @@ impl World {
         self.faulted = false;
         self.folded = self.durable.clone();
         let tables = self.durable.tables(self.now, secs(3_600));
-        let setups: BTreeMap<ActionId, Setup> = self
-            .setups
-            .iter()
-            .filter(|(id, _)| has_route(**id))
-            .map(|(id, setup)| (*id, setup.clone()))
+        let routed = self.setups.iter().filter(|(id, _)| has_route(**id));
+        let resumptions: BTreeMap<ActionId, Resumption> = routed
+            .map(|(id, setup)| {
+                let (setup, task) = (setup.clone(), self.task);
+                (*id, Resumption { setup, task })
+            })
             .collect();
         let (now, chance) = (self.now, self.chance());
         self.engine = Engine::restore(
@@ -242,7 +243,7 @@ impl World {
             now,
             chance,
             tables,
-            &setups,
+            &resumptions,
         );
         self.records.clear();
         self.pump();
@@ -584,7 +585,7 @@ impl World {
 
     fn check(&mut self) {
         self.steps += 1;
-        if self.faulted || self.steps % self.check_every != 0 {
+        if self.faulted || !self.steps.is_multiple_of(self.check_every) {
             return;
         }
         if let Err(what) = self.engine.check_books() {
