@@ -128,7 +128,11 @@ impl Operation {
                 | "hold_exceeded"
                 | "queue_full"
         );
-        let safe = safe && matches!(state, State::FailedDefinite | State::CancelledNotSent | State::Interrupted);
+        let safe = safe
+            && matches!(
+                state,
+                State::FailedDefinite | State::CancelledNotSent | State::Interrupted
+            );
         match safe && self.may_repeat() && random.happens(500) {
             true => Reaction::Again(now + random.millis(10, 5_000)),
             false => Reaction::Content,

@@ -118,7 +118,10 @@ impl Check {
         let id = row.requested.action;
         let by_person = cause == Cause::Person;
         if row.requested.class == Class::UncertainWrite && row.uncertain && !by_person {
-            return broken(3, format!("{id} is sent while an attempt may have happened"));
+            return broken(
+                3,
+                format!("{id} is sent while an attempt may have happened"),
+            );
         }
         let limits = &order.setup.limits;
         let extra = self.extra.get(&id).copied().unwrap_or(0);
@@ -183,14 +186,11 @@ impl Check {
         send: (SendKind, AttemptNo),
         class: Class,
     ) -> Result<(), Broken> {
-        let same = |row: &&rategov_core::record::AttemptRow| {
-            (row.action, row.kind, row.attempt) == (id, send.0, send.1)
-        };
         let fold = match class.is_write() && send.0 == SendKind::Attempt {
             true => journal.synced(),
             false => journal.committed(),
         };
-        if fold.send(id, send.0, send.1).filter(same).is_none() {
+        if fold.send(id, send.0, send.1).is_none() {
             return broken(14, format!("{id} is sent before its record is durable"));
         }
         if send.0 == SendKind::Lookup {
@@ -247,7 +247,11 @@ impl Check {
     ) -> Result<(), Broken> {
         let id = order.requested.action;
         self.causes.insert(place, id);
-        let key = request.head.fields.get("idempotency-key").map(str::to_owned);
+        let key = request
+            .head
+            .fields
+            .get("idempotency-key")
+            .map(str::to_owned);
         let bytes = (key, request.sha256().to_owned());
         let known = self.bytes.entry(id).or_insert_with(|| bytes.clone());
         if *known != bytes {
@@ -286,6 +290,8 @@ impl Check {
     pub fn died(&mut self, journal: &Journal, death: Death) {
         self.open.clear();
         self.held.clear();
+        // The agents saw their streams break: what is sent now is no secret repeat.
+        self.streamed.clear();
         self.forget_lost_waits(journal);
         if death == Death::PowerLost {
             let cancelled = journal.committed().actions();
@@ -294,8 +300,15 @@ impl Check {
         }
     }
 
+    /// A site's engine lost a commit and is built anew: what was not recorded is
+    /// not known any more.
+    pub fn rebuilt(&mut self, site: usize, journal: &Journal) {
+        self.held.remove(&site);
+        self.forget_lost_waits(journal);
+    }
+
     /// Only the waits that are in the journal bind a new life.
-    pub fn forget_lost_waits(&mut self, journal: &Journal) {
+    fn forget_lost_waits(&mut self, journal: &Journal) {
         let waits = |row: &&ActionRow| row.state == State::Waiting && row.code.is_empty();
         let rows = journal.committed().actions().filter(waits);
         self.due = rows

@@ -5,9 +5,9 @@ use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use crate::world::Ended;
 use crate::world::World;
 use crate::world::node::Planted;
-pub use crate::world::Ended;
 
 /// A seed whose world broke.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -360,7 +360,7 @@ impl World {
         for id in open {
             self.check.closed(id);
         }
-        self.check.forget_lost_waits(&self.journal);
+        self.check.rebuilt(site, &self.journal);
         self.ask_people_again(site);
         self.pump(site)
     }

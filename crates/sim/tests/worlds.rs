@@ -29,7 +29,11 @@ fn check(planted: Planted, invariants: &[&str]) {
     let named = invariants.iter().any(|name| failure.what.contains(name));
     assert!(named, "{planted:?} was found as {}", failure.what);
     let again = seeds::run_once(failure.seed, Some(planted), false);
-    assert_eq!(again, Err(failure.clone()), "a failing seed fails the same way");
+    assert_eq!(
+        again,
+        Err(failure.clone()),
+        "a failing seed fails the same way"
+    );
     let without = seeds::run_once(failure.seed, None, false);
     assert!(without.is_ok(), "the world is sound without the bug");
 }
@@ -44,10 +48,7 @@ fn taking_a_crash_for_not_sent_is_found() {
 
 #[test]
 fn believing_absence_too_early_is_found() {
-    check(
-        Planted::AbsenceAtOnce,
-        &["invariant 10", "invariant 12"],
-    );
+    check(Planted::AbsenceAtOnce, &["invariant 10", "invariant 12"]);
 }
 
 #[test]
@@ -63,6 +64,9 @@ fn a_failing_seed_says_how_to_run_it_again() {
         tail: vec!["the last thing that happened".to_owned()],
     };
     let text = failure.to_string();
-    assert!(text.ends_with("cargo run -p rategov-sim --bin sim -- --seed 7"), "{text}");
+    assert!(
+        text.ends_with("cargo run -p rategov-sim --bin sim -- --seed 7"),
+        "{text}"
+    );
     assert!(text.contains("op-3 happened 2 times"));
 }

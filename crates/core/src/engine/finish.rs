@@ -16,9 +16,8 @@ use crate::word::State;
 const FINISHED_KEYS_MAX: usize = 10_000;
 
 impl Engine {
-    /// Ends an action. What `output` says leaves once the end is durable, if it
-    /// is a write's: its result is stored before its caller sees it. A read's
-    /// answer need not wait for the disk: nothing relies on its record.
+    /// Ends an action. What `output` says leaves once the end is durable, unless
+    /// nothing relies on its record ([`Live::answers_at_once`]).
     pub(super) fn finish(
         &mut self,
         now: Moment,
@@ -38,7 +37,7 @@ impl Engine {
             !(live.row.uncertain && state == State::FailedDefinite),
             "failed is said only of what certainly did not happen"
         );
-        let is_write = live.row.requested.class.is_write();
+        let at_once = live.answers_at_once();
         let event = Event::Terminal {
             action: id,
             state,
@@ -54,8 +53,8 @@ impl Engine {
         self.disarm_all(&live);
         self.remember_finished(&live);
         match output {
-            Some(output) if is_write => self.outbox.after(seq, output),
-            Some(output) => self.outbox.free(output),
+            Some(output) if at_once => self.outbox.free(output),
+            Some(output) => self.outbox.after(seq, output),
             None => {}
         }
     }

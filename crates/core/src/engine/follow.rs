@@ -112,11 +112,15 @@ impl Engine {
         {
             // Its end is told later; the head may leave now.
             let state = State::Dispatching;
-            self.outbox.free(Output::Deliver {
+            let output = Output::Deliver {
                 action: id,
                 attempt,
                 state,
-            });
+            };
+            match live.answers_at_once() {
+                true => self.outbox.free(output),
+                false => self.outbox.after_all(output),
+            }
             return;
         }
         let state = match outcome {

@@ -152,6 +152,13 @@ impl Live {
         self.row.lookups.saturating_sub(self.lookups_before)
     }
 
+    /// Whether its answer need not wait for the disk. A write's result is stored
+    /// before its caller sees it; and what runs without its caller is sent again
+    /// after a crash, so nobody may have its answer before the journal has it.
+    pub(super) fn answers_at_once(&self) -> bool {
+        !self.row.requested.class.is_write() && !self.row.requested.detached
+    }
+
     /// Whether somebody waits for it, or will fetch it.
     pub(super) fn is_wanted(&self) -> bool {
         self.row.requested.detached || matches!(self.caller, Caller::Held(_))

@@ -110,8 +110,10 @@ impl World {
                 Ok(Some(submit))
             }
             Err(refusal) => {
-                self.trace
-                    .note(self.now, format_args!("op-{op} is turned away: {refusal:?}"));
+                self.trace.note(
+                    self.now,
+                    format_args!("op-{op} is turned away: {refusal:?}"),
+                );
                 Ok(None)
             }
         }
@@ -219,7 +221,8 @@ impl World {
     pub(super) fn cancel(&mut self, op: usize, action: ActionId) -> Result<(), Broken> {
         let (now, chance, site) = (self.now, self.chance(), self.operations[op].site);
         let by = CancelledBy::Agent(agent(self.operations[op].agent));
-        self.trace.note(now, format_args!("op-{op} cancels {action}"));
+        self.trace
+            .note(now, format_args!("op-{op} cancels {action}"));
         if let Some(cell) = self.cell(site) {
             cell.engine.handle_cancel(now, chance, action, by);
         }
@@ -274,7 +277,11 @@ impl World {
     /// After a start people look at the open questions anew.
     pub(super) fn ask_people_again(&mut self, site: usize) {
         let open: Vec<EscalationId> = match self.cell(site) {
-            Some(cell) => cell.engine.escalations().map(|row| row.escalation).collect(),
+            Some(cell) => cell
+                .engine
+                .escalations()
+                .map(|row| row.escalation)
+                .collect(),
             None => Vec::new(),
         };
         for question in open {
@@ -366,8 +373,7 @@ impl World {
         for op in self.waiting.remove(&action).unwrap_or_default() {
             self.trace
                 .note(self.now, format_args!("op-{op} is told {state} {code}"));
-            let reaction =
-                self.operations[op].ended(self.now, state, code, &mut self.agent_chance);
+            let reaction = self.operations[op].ended(self.now, state, code, &mut self.agent_chance);
             self.operations[op].is_safe = true;
             self.react(op, reaction);
         }

@@ -116,7 +116,10 @@ impl Known<'_> {
         tables.scopes.retain(|(owner, _)| *owner == account);
         tables.tasks.clear();
         if self.planted == Some(Planted::CancelForgotten) {
-            tables.actions.iter_mut().for_each(|row| row.cancelled = false);
+            tables
+                .actions
+                .iter_mut()
+                .for_each(|row| row.cancelled = false);
         }
         tables
     }
@@ -164,15 +167,7 @@ impl Known<'_> {
             })
             .collect();
         let policy = self.scenario.places[site].policy.clone();
-        Engine::restore(
-            account,
-            scope,
-            policy,
-            now,
-            chance,
-            tables,
-            &resumptions,
-        )
+        Engine::restore(account, scope, policy, now, chance, tables, &resumptions)
     }
 
     /// The task book as the tables have it.

@@ -78,8 +78,10 @@ impl World {
                 }
             },
             Output::Child { parent, child } => {
-                self.trace
-                    .note(self.now, format_args!("{parent} is replaced by {}", child.action));
+                self.trace.note(
+                    self.now,
+                    format_args!("{parent} is replaced by {}", child.action),
+                );
             }
             Output::Abort { action } => self.abort(site, action)?,
             Output::ChargeTask {
@@ -140,8 +142,7 @@ impl World {
         let node = self.node.as_ref();
         let cell = node.and_then(|node| node.cells.get(site));
         if let Some(cell) = cell {
-            self.check
-                .recorded(site, &cell.engine, &record, order)?;
+            self.check.recorded(site, &cell.engine, &record, order)?;
         }
         let life = cell.map_or(0, |cell| cell.life);
         self.enqueue(Some(account_of(site)), life, record);

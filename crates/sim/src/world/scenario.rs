@@ -169,7 +169,7 @@ fn place(random: &mut Random, site: usize, seed: u64) -> Place {
     Place {
         config,
         keys,
-        script: script(random),
+        script: script(random, keys.stores),
         policy: policy(random, site, declared),
     }
 }
@@ -184,13 +184,13 @@ fn limits(random: &mut Random) -> (Vec<Rule>, ScopeLimits) {
         4 => ("bucket:10+4/s", 20, 5),
         _ => ("sliding:30/5s,count-refusals", 30, 5),
     };
-    let mut rules: Vec<Rule> = text.parse().into_iter().collect();
+    let mut rules: Vec<Rule> = text.parse::<Rule>().into_iter().collect();
     let seats = match random.below(4) {
         0 => Some(1 + random.below(4) as u32),
         _ => None,
     };
     if let Some(seats) = seats
-        && let Ok(rule) = format!("concurrent:{seats},name=seats").parse()
+        && let Ok(rule) = format!("concurrent:{seats},name=seats").parse::<Rule>()
     {
         rules.push(rule);
     }
@@ -235,7 +235,7 @@ fn policy(random: &mut Random, site: usize, declared: ScopeLimits) -> AccountPol
     }
 }
 
-fn script(random: &mut Random) -> Vec<Step> {
+fn script(random: &mut Random, stores: Stores) -> Vec<Step> {
     let calls = [
         "POST /records",
         "POST /records",
@@ -247,18 +247,24 @@ fn script(random: &mut Random) -> Vec<Step> {
     let steps = random.below(14);
     (0..steps)
         .map(|_| {
-            let conduct = conduct(random);
-            Step::once(random.pick(&calls), conduct)
+            let conduct = conduct(random, stores);
+            let calls = *random.pick(&calls);
+            Step::once(calls, conduct)
                 .after(random.below(6) as u32)
                 .times(Times::Count(1 + random.below(3) as u32))
         })
         .collect()
 }
 
-fn conduct(random: &mut Random) -> Conduct {
+fn conduct(random: &mut Random, stores: Stores) -> Conduct {
     let effect = match random.happens(500) {
         true => Effect::Applied,
         false => Effect::Skipped,
+    };
+    // Who forgets a key after a failure has undone what failed.
+    let with_failure = match stores {
+        Stores::Successes => Effect::Skipped,
+        _ => effect,
     };
     let ending = *random.pick(&[Ending::Fin, Ending::Rst, Ending::Silence]);
     let framing = *random.pick(&[Framing::Length, Framing::Chunked]);
@@ -267,8 +273,8 @@ fn conduct(random: &mut Random) -> Conduct {
         0 => hinted(429, &wait),
         1 => Conduct::status(429),
         2 => hinted(503, &wait),
-        3 => Conduct::status(500).effect(effect),
-        4 => Conduct::status(502).effect(effect),
+        3 => Conduct::status(500).effect(with_failure),
+        4 => Conduct::status(502).effect(with_failure),
         5 => Conduct::status(*random.pick(&[400, 401, 403, 404, 422])),
         6 => Conduct::fault(Fault::HalfBody { framing, ending }),
         7 => Conduct::fault(Fault::Malformed { effect }),
