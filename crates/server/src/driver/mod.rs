@@ -266,7 +266,9 @@ impl Driver {
     /// An action is told to stop.
     pub fn cancel(&self, cell: &Arc<Cell>, action: ActionId, by: CancelledBy) {
         let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_cancel(now, chance(), action, by));
+        self.with(cell, |engine| {
+            engine.handle_cancel(now, chance(), action, by)
+        });
     }
 
     /// A task ends; nothing of it ever sends again.
@@ -423,7 +425,9 @@ impl Driver {
     /// one's, under a key of its own. It is read here, under the engine's lock, so
     /// that it commits with the child's first record; a person decides seldom.
     fn adopt(&self, parent: ActionId, child: &Arc<Requested>) {
-        let Some(resume) = self.0.resume.get() else { return };
+        let Some(resume) = self.0.resume.get() else {
+            return;
+        };
         match self.0.store.reader().payload(parent) {
             Ok(Some(payload)) => {
                 if let Some(payload) = resume.child_payload(payload, child) {
