@@ -24,6 +24,11 @@ struct Need {
 /// The table: looked for in this order.
 const SYSTEM: &[Need] = &[
     Need {
+        what: "git (which files are the project's)",
+        probe: ("git", &["--version"]),
+        packages: &["git"],
+    },
+    Need {
         what: "a C compiler (SQLite and the cryptography library are built from source)",
         probe: ("cc", &["--version"]),
         packages: &["gcc", "libc6-dev", "make"],
@@ -120,14 +125,21 @@ impl EndToEnd {
         &self.folder
     }
 
-    /// Whether there are any tests.
+    /// Whether there are any tests: files `tests/test_*.py`.
     pub fn has_tests(&self) -> bool {
-        self.folder.join("tests").is_dir()
+        let Ok(entries) = fs::read_dir(self.folder.join("tests")) else {
+            return false;
+        };
+        entries.flatten().any(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with("test_") && name.ends_with(".py")
+        })
     }
 
-    /// The virtual environment's pytest.
-    pub fn pytest(&self) -> PathBuf {
-        self.folder.join(".venv/bin/pytest")
+    /// The virtual environment's pytest, if it was installed.
+    pub fn pytest(&self) -> Option<PathBuf> {
+        Some(self.folder.join(".venv/bin/pytest")).filter(|file| file.is_file())
     }
 
     /// Makes the virtual environment agree with `requirements.txt`.
@@ -138,7 +150,7 @@ impl EndToEnd {
         }
         let venv = self.folder.join(".venv");
         let stamp = Stamp::new(venv.join("installed-from.txt"), &[&wanted])?;
-        if stamp.is_current() && self.pytest().is_file() {
+        if stamp.is_current() && self.pytest().is_some() {
             return Ok(End::Skipped("unchanged".to_owned()));
         }
         let mut create = Command::new("python3");
@@ -148,7 +160,7 @@ impl EndToEnd {
             .args(["-m", "pip", "install", "--quiet", "--requirement"])
             .arg(&wanted);
         tools::run(&mut install)?;
-        if !self.pytest().is_file() {
+        if self.pytest().is_none() {
             bail!("e2e/requirements.txt brings no pytest\nhint: add a line `pytest==VERSION`");
         }
         stamp.write()?;
