@@ -11,6 +11,7 @@ pub mod auth;
 pub mod config;
 pub mod documents;
 pub mod driver;
+pub mod fail;
 pub mod gateway;
 mod listen;
 pub mod operators;

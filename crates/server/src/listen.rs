@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::fail;
 use crate::gateway::problem::{Problem, RequestCode};
 
 /// A pause after a failed accept: out of file descriptors, usually.
@@ -132,6 +133,14 @@ fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
+/// Where a test wants the process to end inside an answer.
+fn half_and_die<S: AsyncWrite + Unpin>(stream: &mut S, context: &mut Context<'_>, bytes: &[u8]) {
+    if fail::is_due(fail::REPLY_HALF_WRITTEN) {
+        let _ = Pin::new(stream).poll_write(context, &bytes[..bytes.len() / 2]);
+        fail::die();
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Mended<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -152,6 +161,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
         if this.instead.is_none() {
             if this.answering.take() {
                 // A service was asked: what follows is its answer, until the next head.
+                half_and_die(&mut this.stream, context, bytes);
                 return Pin::new(&mut this.stream).poll_write(context, bytes);
             }
             match mend(bytes) {
@@ -198,7 +208,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
                 .collect();
             return Pin::new(this).poll_write(context, &whole);
         }
-        this.answering.take();
+        if this.answering.take()
+            && let Some(first) = first
+        {
+            half_and_die(&mut this.stream, context, first);
+        }
         Pin::new(&mut this.stream).poll_write_vectored(context, slices)
     }
 

@@ -33,6 +33,7 @@ use crate::config::secret::{Keyring, ProcessEnvironment};
 use crate::config::settings::Settings;
 use crate::config::{self, Loaded};
 use crate::driver::{Clock, Driver};
+use crate::fail;
 use crate::gateway::policy::{Policy, PolicyError, duration};
 use crate::gateway::pool::PoolLimits;
 use crate::gateway::serve::{Gateway, Shared};
@@ -93,6 +94,9 @@ pub enum StartError {
     /// The certificate authorities can't be read.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A test arms a fail point that does not exist.
+    #[error(transparent)]
+    FailPoint(#[from] fail::Unknown),
     /// An address can't be listened on.
     #[error(
         "{0} can't be listened on: {1}\nhint: another program may listen there; `listen` in the configuration names another address"
@@ -124,6 +128,7 @@ pub struct Running {
 /// # Errors
 /// [`StartError`]; nothing goes on then.
 pub async fn start(options: Options) -> Result<Running, StartError> {
+    fail::check()?;
     let runs = Arc::new(RunTokens::default());
     let mut policy = load(&options, &runs)?;
     if let Some(agents) = options.agents {
@@ -180,7 +185,9 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         },
         1,
     );
+    fail::point(fail::RESTART_BEFORE_TAKE_UP);
     driver.take_up(recovered.accounts);
+    fail::point(fail::RESTART_AFTER_TAKE_UP);
 
     let reload = reloader(&options, &runs, &gateway, &store, &clock);
     let door = OperatorDoor::new(operators.1, &policy.settings.listen.operator_hosts);

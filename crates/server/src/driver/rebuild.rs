@@ -12,6 +12,7 @@ use rategov_core::time::Moment;
 use rategov_store::Source;
 
 use super::{Cell, Driver, Resume, chance, lock};
+use crate::fail;
 
 /// How long a rebuilding waits between two tries.
 const REBUILD_PAUSE: Duration = Duration::from_secs(1);
@@ -94,10 +95,12 @@ impl Driver {
                 resume.start(&row, mailbox);
             }
         }
+        fail::point(fail::RESTART_BEFORE_RECORDS);
         self.with(&cell, |_| {});
         let (driver, waked) = (self.clone(), Arc::clone(&cell));
         self.0.runtime.spawn(async move {
             while waked.due(&driver.0.clock).await {
+                fail::point(fail::WAIT_OVER_BEFORE_ENGINE);
                 let now: Moment = driver.0.clock.now();
                 driver.with(&waked, |engine| engine.handle_timeout(now, chance()));
             }

@@ -104,6 +104,7 @@ fn addressee(output: &Output) -> Option<ActionId> {
         | Output::Abort { action } => Some(*action),
         Output::Record(_)
         | Output::ChargeTask { .. }
+        | Output::Child { .. }
         | Output::Asked { .. }
         | Output::Changed(_)
         | Output::Faulted => None,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use rategov_core::engine::LookupReport;
+use rategov_core::engine::{LookupReport, TaskAllowance};
 use rategov_core::event::Found;
 use rategov_core::observe::{Facts, Meaning};
 
@@ -11,6 +11,7 @@ use super::pool::Purpose;
 use super::reading::{self, Tongue};
 use super::run::Runner;
 use super::upstream::Sent;
+use crate::fail;
 use crate::route::lookup::Known;
 
 /// Largest answer to a look-up that is read.
@@ -27,14 +28,16 @@ impl Runner {
             facts,
             operation_id,
             sent,
+            task: TaskAllowance::UNLIMITED,
         };
         let Some(request) = self.lookup_request() else {
             // The values that it needs are not known: it can't be asked, and the
             // engine will put it to a person when its look-ups are used up.
             let report = report(Found::NoAnswer, None, None, false);
-            self.driver.looked_up(&self.cell, report);
+            self.driver.looked_up(&self.cell, &self.job.task, report);
             return;
         };
+        fail::point(fail::LOOKUP_BEFORE_SEND);
         let upstream = std::sync::Arc::clone(&self.job.upstream);
         let (driver, cell, id) = (
             self.driver.clone(),
@@ -61,7 +64,8 @@ impl Runner {
                 report(found, Some(facts), operation_id, true)
             }
         };
-        self.driver.looked_up(&self.cell, report);
+        fail::point(fail::LOOKUP_ANSWER_BEFORE_REPORT);
+        self.driver.looked_up(&self.cell, &self.job.task, report);
     }
 
     fn lookup_request(&self) -> Option<http::Request<Outgoing>> {

@@ -13,8 +13,10 @@ use http_body_util::Full;
 use rategov_core::engine::Setup;
 use rategov_core::id::{Account, Task};
 use rategov_core::policy::{AccountPolicy, TaskLimits};
+use rategov_core::event::Requested;
 use rategov_core::record::ActionRow;
 use rategov_core::tasks::DEFAULT_TASK;
+use rategov_store::{Attachment, Payload as StoredPayload};
 
 use super::framing::Framing;
 use super::job::{Job, Payload};
@@ -109,13 +111,18 @@ impl Resume for Gateway {
         })
     }
 
-    fn start(&self, row: &ActionRow, mailbox: Mailbox) {
+    fn start(&self, row: &ActionRow, mut mailbox: Mailbox) {
         let (gateway, row) = (self.clone(), row.clone());
         tokio::spawn(async move {
+            // The payload is there once the engine says something: a child's commits
+            // with its first record.
+            let Some(first) = mailbox.next().await else { return };
             let cell = gateway.0.driver.cell(&row.requested.account);
             let driver = gateway.0.driver.clone();
             match gateway.job_of(&row).await {
-                Some(job) => Runner::new(driver, cell, mailbox, job, None).run().await,
+                Some(job) => {
+                    Runner::new(driver, cell, mailbox, job, None).run_from(vec![first]).await;
+                }
                 None => {
                     tracing::error!(
                         action = %row.requested.action,
@@ -126,6 +133,22 @@ impl Resume for Gateway {
                 }
             }
         });
+    }
+
+    fn child_payload(&self, parent: StoredPayload, child: &Requested) -> Option<Attachment> {
+        let policy = Gateway::policy(self);
+        let provider = child.provider.as_str();
+        let route = policy.routes.resolve(provider, &child.method, &child.path)?;
+        let mut head = StoredHead::decode(&parent.head)?;
+        if let (Some(name), Some(key)) = (&route.rule.idempotency_header, &child.key) {
+            head.headers.retain(|(own, _)| own != name.as_str());
+            head.headers.push((name.as_str().to_owned(), key.clone().into_bytes()));
+        }
+        Some(Attachment::Payload(StoredPayload {
+            action: child.action,
+            head: head.encode(),
+            body: parent.body,
+        }))
     }
 
     fn policy(&self, account: &Account) -> AccountPolicy {

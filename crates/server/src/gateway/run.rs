@@ -37,6 +37,7 @@ use super::reading::{self, Peeked, Purpose, Tongue};
 use super::reply::{Broken, Context, Reply, ReplyBody};
 use super::upstream::Sent;
 use crate::driver::{Cell, Driver, Mail, Mailbox};
+use crate::fail;
 
 /// Frames on their way to a caller; a slow one slows its provider down.
 const FRAMES_IN_FLIGHT: usize = 8;
@@ -192,6 +193,7 @@ impl Runner {
             Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }
+            | Output::Child { .. }
             | Output::Asked { .. }
             | Output::Changed(_)
             | Output::Faulted => false,
@@ -223,6 +225,7 @@ impl Runner {
 
     async fn attempt(&mut self, grant: Grant) {
         self.attempts = grant.attempt;
+        fail::point(fail::GRANT_BEFORE_DIAL);
         let withdrawn = Evidence::NotSent(NotSent::Withdrawn);
         if !self.driver.may_send(&self.job.task) {
             return self.report(grant.attempt, withdrawn, 0, None);
@@ -296,6 +299,7 @@ impl Runner {
             Ok(line) => line,
             Err(verdict) => return Ended::Sent(Sent::of(verdict, 0, Some(Box::new(request)))),
         };
+        fail::point(fail::DIALLED_BEFORE_FIRST_BYTE);
         let stopper = line.stopper();
         let (driver, cell, id) = (self.driver.clone(), Arc::clone(&self.cell), self.id());
         let mut sending =
@@ -338,6 +342,7 @@ impl Runner {
 
     /// Reads an answer as far as needed, and reports it.
     async fn judge(&mut self, attempt: u16, mut answer: Answer) {
+        fail::point(fail::HEAD_RECEIVED_BEFORE_REPORT);
         let arrived = self.driver.clock().wall();
         let hidden = self.job.hidden.clone();
         let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
@@ -393,6 +398,7 @@ impl Runner {
             head,
             peeked: read.peeked,
         };
+        fail::point(fail::ANSWER_READ_BEFORE_REPORT);
         if read.body == Body::Open {
             self.streaming = Some((held, answer));
         } else {
@@ -609,6 +615,7 @@ impl Runner {
             .with("link", format!("/governor/v1/actions/{id}"));
         let mut context = self.context(None);
         context.terminal = terminal;
+        fail::point(fail::COMMITTED_BEFORE_REPLY);
         for caller in self.callers.drain(..) {
             let (problem, context) = (problem.clone(), Some(context.clone()));
             let _ = caller.send(Reply::Governor { problem, context });
@@ -616,6 +623,7 @@ impl Runner {
     }
 
     fn answer_all(&mut self, head: &http::response::Parts, body: &Bytes, context: &Context) {
+        fail::point(fail::COMMITTED_BEFORE_REPLY);
         for caller in self.callers.drain(..) {
             let _ = caller.send(Reply::Upstream {
                 status: head.status,

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use rategov_core::action::breaker::Path;
 use rategov_core::action::fingerprint;
 use rategov_core::action::problem::Code;
-use rategov_core::engine::{Setup, Submit};
+use rategov_core::engine::{Marker, Setup, Submit};
 use rategov_core::event::{Requested, bounded_text};
 use rategov_core::id::{Account, ActionId, Credential, Fingerprint, Provider, Task};
 use rategov_core::policy::ClassLimits;
@@ -35,6 +35,7 @@ use crate::auth::pass_through::{IdentityKey, OwnAccount, Presented};
 use crate::auth::{Caller, OwnCredential};
 use crate::config::settings::{ProviderSettings, ScopedCall};
 use crate::driver::{Cell, Driver, Mail, new_action_id};
+use crate::fail;
 use crate::route::target::{Door, Target};
 use crate::route::{Route, model_of};
 
@@ -373,7 +374,13 @@ impl Gateway {
             client_stall: duration(policy.settings.client_stall),
         };
         let cell = self.0.driver.cell(&owner.account);
+        // A counter above zero says that the agent's library sends an equal call again.
+        let marker = match asked.sdk.retry {
+            Some(1..) => Marker::SdkRetry,
+            Some(0) | None => Marker::None,
+        };
         let submit = Submit {
+            marker,
             requested,
             setup,
             hold_until,
@@ -404,6 +411,7 @@ impl Gateway {
             action: Some(id),
         };
         driver.submit(&cell, submit, payload);
+        fail::point(fail::SUBMITTED_BEFORE_RUNNER);
         // A repeat of an action that exists is told at once, before a runner is made.
         let mut first = Vec::new();
         while let Some(mail) = mailbox.try_next() {

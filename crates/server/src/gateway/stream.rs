@@ -13,7 +13,7 @@ const LINE_BYTES_MAX: usize = 512;
 /// Watches the event lines of a stream as it passes. Compressed streams and
 /// other bodies are not looked into.
 #[derive(Debug)]
-pub struct Watch {
+pub(super) struct Watch {
     on: bool,
     line: Vec<u8>,
     error: bool,
@@ -22,7 +22,7 @@ pub struct Watch {
 
 impl Watch {
     /// A watch for an answer with this head.
-    pub fn new(headers: &HeaderMap) -> Watch {
+    pub(super) fn new(headers: &HeaderMap) -> Watch {
         let plain = !headers.contains_key(http::header::CONTENT_ENCODING);
         Watch {
             on: plain && is_event_stream(headers),
@@ -33,7 +33,7 @@ impl Watch {
     }
 
     /// A frame passes.
-    pub fn see(&mut self, frame: &http_body::Frame<Bytes>) {
+    pub(super) fn see(&mut self, frame: &http_body::Frame<Bytes>) {
         let Some(data) = frame.data_ref().filter(|_| self.on) else {
             return;
         };
@@ -55,14 +55,14 @@ impl Watch {
     }
 
     /// Whether the provider put an error event into it.
-    pub fn saw_error(&self) -> bool {
+    pub(super) fn saw_error(&self) -> bool {
         self.error
     }
 
     /// The event that tells a caller that its stream broke; `None` where the body
     /// is no plain event stream. The framing is broken off behind it, because
     /// clients that skip unknown events would take a short answer for a whole one.
-    pub fn broken_event(&self, action: ActionId) -> Option<Bytes> {
+    pub(super) fn broken_event(&self, action: ActionId) -> Option<Bytes> {
         if !self.on {
             return None;
         }

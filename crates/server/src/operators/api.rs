@@ -272,20 +272,13 @@ impl Call<'_> {
             let words: Vec<&str> = Choice::ALL.iter().map(|choice| choice.word()).collect();
             invalid(format!("`choice` is one of {}", words.join(", ")))
         })?;
-        let confirmed = self.body["confirm"].as_str()
-            == Some(rategov_core::action::choices::CONFIRM_SECOND_EFFECT);
-        if choice == Choice::SendNew && !confirmed {
-            let text = rategov_core::action::choices::CONFIRM_SECOND_EFFECT;
-            return Err(invalid(format!(
-                "this must be confirmed: `confirm` is the text {text:?}"
-            )));
-        }
         let decision = Decision {
             choice,
             by: self.operator.clone(),
             note: self.body["note"]
                 .as_str()
                 .map(|note| note.chars().take(500).collect()),
+            typed: self.body["confirm"].as_str().map(str::to_owned),
             version: self.body["version"]
                 .as_u64()
                 .and_then(|version| version.try_into().ok()),
@@ -529,6 +522,10 @@ fn refusal(refused: &DecisionError) -> Problem {
         DecisionError::Changed { version } => {
             let why = "the action has changed since it was shown; look at it again";
             Problem::of_request(RequestCode::Conflict, why).with("version", *version)
+        }
+        DecisionError::Unconfirmed { text } => {
+            let why = format!("this must be confirmed: `confirm` is the text {text:?}");
+            Problem::of_request(RequestCode::InvalidRequest, why).with("confirm", *text)
         }
         DecisionError::AuditUnavailable => {
             Problem::of_action(rategov_core::action::problem::Code::AuditUnavailable)
