@@ -219,3 +219,49 @@ impl Stamp {
             .with_context(|| format!("{} can't be written", self.file.display()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_installation_is_current_until_what_it_was_made_from_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (wanted, lock) = (folder.path().join("wanted"), folder.path().join("lock"));
+        let stamp = || Stamp::new(folder.path().join("stamp"), &[&wanted, &lock]).unwrap();
+        fs::write(&wanted, "a==1").unwrap();
+        assert!(!stamp().is_current());
+        stamp().write().unwrap();
+        assert!(stamp().is_current());
+        fs::write(&lock, "").unwrap();
+        assert!(
+            !stamp().is_current(),
+            "a lock file that appears changes what is installed"
+        );
+        stamp().write().unwrap();
+        fs::write(&wanted, "a==2").unwrap();
+        assert!(!stamp().is_current());
+    }
+
+    #[test]
+    fn only_files_that_pytest_would_collect_count_as_tests() {
+        let folder = tempfile::tempdir().unwrap();
+        let e2e = EndToEnd::of(folder.path());
+        assert!(!e2e.has_tests());
+        fs::create_dir_all(folder.path().join("e2e/tests")).unwrap();
+        fs::write(folder.path().join("e2e/tests/conftest.py"), "").unwrap();
+        assert!(!e2e.has_tests());
+        fs::write(folder.path().join("e2e/tests/test_sdks.py"), "").unwrap();
+        assert!(e2e.has_tests());
+        assert_eq!(e2e.pytest(), None);
+    }
+
+    #[test]
+    fn without_a_list_nothing_is_installed() {
+        let folder = tempfile::tempdir().unwrap();
+        let e2e = EndToEnd::of(folder.path());
+        let skipped = |why: &str| End::Skipped(why.to_owned());
+        assert_eq!(e2e.python().unwrap(), skipped("no e2e/requirements.txt"));
+        assert_eq!(e2e.node().unwrap(), skipped("no e2e/package.json"));
+    }
+}

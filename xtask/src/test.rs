@@ -49,7 +49,7 @@ fn all(root: &Path, depth: Depth, steps: &mut Steps) -> anyhow::Result<()> {
     };
     steps.step("system packages", needs::system)?;
     steps.step("tidy", || tidy::run(root).map(|()| End::Done))?;
-    steps.step("format", || run.cargo(&["fmt", "--all", "--", "--check"]))?;
+    steps.step("format", || run.format())?;
     steps.step("python packages", || run.e2e.python())?;
     steps.step("npm packages", || run.e2e.node())?;
     steps.step("clippy", || {
@@ -94,6 +94,12 @@ impl Run<'_> {
     fn cargo(&self, arguments: &[&str]) -> anyhow::Result<End> {
         tools::run(self.command().args(arguments))?;
         Ok(End::Done)
+    }
+
+    /// Names the files, not their differences: `cargo fmt` makes those go away.
+    fn format(&self) -> anyhow::Result<End> {
+        let done = self.cargo(&["fmt", "--all", "--", "--check", "--files-with-diff"]);
+        done.context("these files are formatted otherwise\nhint: `cargo fmt --all`")
     }
 
     fn unit_tests(&self) -> anyhow::Result<End> {
