@@ -33,26 +33,22 @@ pub(crate) struct Play {
     pub(crate) doors: Option<WrittenDoors>,
     /// When the governor's own account of things is noted, besides at the end.
     pub(crate) glances_ms: Vec<u64>,
-    /// What a person does: when, at which path of the operators' API, with what.
+    /// What a person does, and when.
     pub(crate) person: Vec<(u64, Person)>,
     /// Until when the world is watched at least.
     pub(crate) until_ms: u64,
 }
 
 /// What a person does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Person {
     /// Reopens every scope that is closed.
     Resumes,
-    /// Answers the one open question by this choice.
-    Decides(&'static str),
 }
 
 /// The governor's own account of things at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Glance {
-    /// When.
-    pub(crate) at_ms: f64,
     /// `GET /api/v1/status`.
     pub(crate) status: Value,
     /// `GET /api/v1/queue`.
@@ -151,23 +147,22 @@ impl Play {
             world.provider.change_doors(doors);
         }
         let mut calls = Vec::new();
-        for (number, client) in self.clients.iter().enumerate() {
-            for index in 0..client.count() {
-                for agent in agents(client) {
-                    let at_ms = client.at_ms + client.offset_ms(index);
-                    let call = self.call(&world, client, agent.as_deref());
-                    let world = Arc::clone(&world);
-                    let health = client.send == "GET health";
-                    calls.push(tokio::spawn(async move {
-                        world.at(at_ms).await;
-                        if health {
-                            let mut seen = world.operator("GET", "/healthz", Value::Null).await;
-                            (seen.client, seen.index) = (number, index);
-                            return seen;
-                        }
-                        world.call((number, index), call).await
-                    }));
-                }
+        for (number, index) in self.order() {
+            let client = &self.clients[number];
+            let at_ms = client.at_ms + client.offset_ms(index);
+            for agent in agents(client) {
+                let call = self.call(&world, client, agent.as_deref());
+                let world = Arc::clone(&world);
+                let health = client.send == "GET health";
+                calls.push(tokio::spawn(async move {
+                    world.at(at_ms).await;
+                    if health {
+                        let mut seen = world.operator("GET", "/healthz", Value::Null).await;
+                        (seen.client, seen.index) = (number, index);
+                        return seen;
+                    }
+                    world.call((number, index), call).await
+                }));
             }
         }
         let mut people = Vec::new();
@@ -190,6 +185,7 @@ impl Play {
         for call in calls {
             seen.push(call.await.expect("a call"));
         }
+        seen.sort_by_key(|seen: &Seen| (seen.client, seen.index));
         for person in people {
             person.await.expect("a person");
         }
@@ -200,6 +196,17 @@ impl Play {
         let rest = world.now_ms() as u64 + WATCHED_AFTER_MS;
         world.at(rest.max(self.until_ms)).await;
         sum_up(&world, seen, taken).await
+    }
+
+    /// Clients and their calls in the order in which they are made: where several
+    /// clients call at the same moment, in turn.
+    fn order(&self) -> Vec<(usize, u64)> {
+        let calls = |(number, client): (usize, &Client)| {
+            (0..client.count()).map(move |index| (number, index)).collect::<Vec<_>>()
+        };
+        let mut order: Vec<(usize, u64)> = self.clients.iter().enumerate().flat_map(calls).collect();
+        order.sort_by_key(|(number, index)| *index * 1_000 + *number as u64);
+        order
     }
 
     /// The call of a client as it leaves.
@@ -278,17 +285,16 @@ fn body(client: &Client, parts: bool) -> Bytes {
         _ => (words, words.len()),
     };
     let text: String = filling.chars().cycle().take(size).collect();
-    let mut json = json!({ "input": text });
-    let model = client.model.as_deref();
     let part = client.scope.as_deref().filter(|_| parts);
-    if let Some(model) = model.or(part.and_then(|scope| scope.split('/').nth(1))) {
-        json["model"] = json!(model);
-    }
+    let part = part.and_then(|scope| scope.split('/').nth(1));
+    let mut json = json!({
+        "model": client.model.as_deref().or(part).unwrap_or("m-one"),
+        "max_tokens": client.max_tokens.unwrap_or(100),
+        "messages": [{ "role": "user", "content": text }],
+        "input": text,
+    });
     if client.stream {
         json["stream"] = json!(true);
-    }
-    if let Some(most) = client.max_tokens {
-        json["max_tokens"] = json!(most);
     }
     match client.graphql.as_deref() {
         Some("query") => json["query"] = json!("query { shop { name } }"),
@@ -311,27 +317,23 @@ impl Person {
                     }
                 }
             }
-            Person::Decides(choice) => {
-                let open = world.look("escalations").await;
-                let id = open["escalations"][0]["escalation"].as_str().unwrap_or("none").to_owned();
-                let path = format!("/api/v1/escalations/{id}/decide");
-                let done = world.operator("POST", &path, json!({ "choice": choice })).await;
-                assert_eq!(done.status, 200, "{}", done.shown());
-            }
         }
     }
 }
 
 async fn glance(world: &World) -> Glance {
-    let at_ms = world.now_ms();
-    Glance { at_ms, status: world.look("status").await, queue: world.look("queue").await }
+    Glance { status: world.look("status").await, queue: world.look("queue").await }
 }
 
 async fn sum_up(world: &World, seen: Vec<Seen>, glances: Vec<Glance>) -> Played {
     let list = |value: Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
     let last = glance(world).await;
     let actions = list(world.look("actions?limit=1000").await, "actions");
-    let escalations = list(world.look("escalations?all=true").await, "escalations");
+    let mut escalations = list(world.look("escalations?all=true").await, "escalations");
+    for asked in &mut escalations {
+        let id = asked["escalation"].as_str().unwrap_or_default().to_owned();
+        *asked = world.look(&format!("escalations/{id}")).await;
+    }
     let journal = world.look("journal?limit=10000").await;
     let metrics = world.operator("GET", "/metrics", Value::Null).await;
     let mut kept: Vec<u8> = Vec::new();

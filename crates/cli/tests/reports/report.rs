@@ -36,9 +36,9 @@ pub(crate) struct Scenario {
     /// Settings of the governor, by the report's own names.
     #[serde(default)]
     pub(crate) policy: BTreeMap<String, serde_json::Value>,
-    /// Things that go wrong besides.
-    #[serde(default)]
-    pub(crate) faults: Vec<String>,
+    /// Things that go wrong besides, in words; the table sets them up.
+    #[serde(default, rename = "faults")]
+    pub(crate) _faults: Vec<String>,
     /// The provider's answers, in the order of arrival.
     pub(crate) upstream: Vec<WrittenStep>,
     /// The calls.
@@ -47,8 +47,8 @@ pub(crate) struct Scenario {
     #[serde(default)]
     pub(crate) variants: Vec<String>,
     /// For people.
-    #[serde(default)]
-    pub(crate) note: Option<String>,
+    #[serde(default, rename = "note")]
+    pub(crate) _note: Option<String>,
 }
 
 /// Calls of one kind.

@@ -41,7 +41,6 @@ pub(crate) const WALL_AT_START: WallTime = WallTime::from_secs(1_767_225_600);
 pub(crate) struct World {
     /// The provider.
     pub(crate) provider: Handle,
-    provider_addr: SocketAddr,
     governor: Running,
     began: Instant,
     /// Counts what callers have seen.
@@ -119,7 +118,6 @@ pub(crate) fn play<T, F: Future<Output = T>>(
         let ushering = tokio::spawn(usher.serve(driver, handle, Arc::clone(&steps)));
         let world = World {
             provider: provider.handle.clone(),
-            provider_addr: provider.addr,
             governor,
             began: Instant::now(),
             steps,
@@ -191,11 +189,6 @@ impl World {
     /// The moment so many milliseconds after the start.
     pub(crate) fn instant(&self, ms: u64) -> Instant {
         self.began + Duration::from_millis(ms)
-    }
-
-    /// Where the provider is.
-    pub(crate) fn provider_addr(&self) -> SocketAddr {
-        self.provider_addr
     }
 
     /// A call to the agents' listener, by client `client` as its call `index`.

@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
                     must(!held(&seen.body, secret), format!("{secret} is in {}", seen.shown()))?;
                 }
             }
-            must(played.log.len() > 1_000, "nothing was logged at all")
+            must(!played.log.is_empty(), "nothing was logged at all")
         })
         .judge("a short hash or last four characters is allowed", |_| Ok(())))),
     ("R103", || Covered(covered()
