@@ -29,6 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "rategov-sim",
         ],
     ),
+    ("rategov-bench", &["rategov-core"]),
     ("xtask", &[]),
 ];
 
