@@ -51,6 +51,7 @@ impl Journal {
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
     wake: Condvar,
+    progress: Condvar,
 }
 
 #[derive(Default)]
@@ -58,6 +59,11 @@ struct Inner {
     entries: VecDeque<Entry>,
     bytes: usize,
     closed: bool,
+    /// The writer is gone; what waits stays unwritten.
+    abandoned: bool,
+    /// Entries taken in, and entries that were written or refused, since the start.
+    pushed: u64,
+    written: u64,
     sink: Option<AckSink>,
 }
 
@@ -102,6 +108,7 @@ impl Queue {
             return Err(Full::Bytes);
         }
         inner.bytes += weight;
+        inner.pushed += 1;
         inner.entries.push_back(entry);
         drop(inner);
         self.wake.notify_one();
@@ -151,6 +158,35 @@ impl Queue {
             entries,
             ended: inner.closed && inner.entries.is_empty(),
         }
+    }
+
+    /// Tells that the oldest `entries` that were taken are in the database, or
+    /// never will be.
+    pub(crate) fn wrote(&self, entries: usize) {
+        self.lock().written += entries as u64;
+        self.progress.notify_all();
+    }
+
+    /// Waits until everything that was handed in before is written or refused.
+    pub(crate) fn wait_for_writer(&self) {
+        let mut inner = self.lock();
+        let pushed = inner.pushed;
+        while inner.written < pushed && !inner.abandoned {
+            inner = self
+                .progress
+                .wait(inner)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The writer is gone.
+    pub(crate) fn abandon(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.abandoned = true;
+        drop(inner);
+        self.wake.notify_all();
+        self.progress.notify_all();
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -38,6 +38,7 @@ use crate::apply::{Appender, Reject};
 use crate::entry::{Ack, CommitFailed, Entry, Source};
 use crate::error::Error;
 use crate::fail;
+use crate::folder::Lock;
 use crate::order::Order;
 use crate::queue::{AckSink, Queue};
 use crate::sweep::sweep;
@@ -97,8 +98,14 @@ impl From<Entry> for Place {
 
 impl Writer {
     /// Waits until somebody listens, then writes until the queue is closed and empty.
-    pub(crate) fn run(db: Connection, appender: Appender, queue: Arc<Queue>) -> Result<(), Error> {
-        let _closing = CloseOnDrop(Arc::clone(&queue));
+    /// The folder is ours for as long as this runs.
+    pub(crate) fn run(
+        db: Connection,
+        appender: Appender,
+        queue: Arc<Queue>,
+        _lock: Lock,
+    ) -> Result<(), Error> {
+        let _abandoning = AbandonOnDrop(Arc::clone(&queue));
         let sink = queue.wait_for_sink();
         let mut writer = Writer {
             db,
@@ -145,6 +152,7 @@ impl Writer {
 
     fn write(&mut self, entries: Vec<Entry>) {
         if self.broken {
+            self.queue.wrote(entries.len());
             for entry in entries {
                 self.ack(entry.into(), Err(CommitFailed::Broken));
             }
@@ -163,6 +171,7 @@ impl Writer {
                 entries.iter().map(|_| Err(failed.clone())).collect()
             }
         };
+        self.queue.wrote(entries.len());
         fail::point(fail::AFTER_COMMIT_BEFORE_SYNC);
         for (entry, outcome) in entries.into_iter().zip(outcomes) {
             if outcome.is_ok() && entry.record.durability == Durability::Power {
@@ -265,12 +274,13 @@ impl Writer {
     }
 }
 
-/// However the writer ends, nobody hands records to a queue that none reads.
-struct CloseOnDrop(Arc<Queue>);
+/// However the writer ends, nobody hands records to a queue that none reads,
+/// and nobody waits for it.
+struct AbandonOnDrop(Arc<Queue>);
 
-impl Drop for CloseOnDrop {
+impl Drop for AbandonOnDrop {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.abandon();
     }
 }
 

@@ -1,10 +1,10 @@
 //! Why a call waits: position, reason, scope, expected start.
 
 use super::Engine;
-use super::dispatch::Manners;
+use super::dispatch::call_of;
 use super::live::{Live, Open};
 use super::output::{Parked, WaitReason};
-use crate::id::{ActionId, Scope};
+use crate::id::{Account, ActionId, Scope};
 use crate::ledger::ScopeState;
 use crate::record::{ActionRow, EscalationRow};
 use crate::time::Moment;
@@ -31,24 +31,33 @@ pub struct ActionView {
 }
 
 impl Engine {
+    /// The account.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Calls that wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.asks.len()
+    }
+
+    /// Whether nothing is in hand and nothing is asked: the engine may be dropped.
+    pub fn is_idle(&self) -> bool {
+        self.actions.is_empty() && self.escalations.is_empty()
+    }
+
     /// What an action waits for; `None` if it does not wait.
     pub fn explain_wait(&self, now: Moment, id: ActionId) -> Option<Parked> {
         let live = self.actions.get(&id)?;
         live.turn?;
         let position = self.schedule.position(live.ask).unwrap_or(0);
         let (reason, scope, until) = self.reason(now, live, position);
-        let expected_start = match (until, self.ledger.rate(&self.scope)) {
-            (Some(until), Some(rate)) => {
-                Some(until + rate.per.scale(position as u64, rate.units.max(1)))
-            }
-            (until, _) => until,
-        };
         Some(Parked {
             action: id,
             reason,
             scope,
             position,
-            expected_start,
+            expected_start: until,
         })
     }
 
@@ -58,24 +67,44 @@ impl Engine {
         live: &Live,
         position: usize,
     ) -> (WaitReason, Scope, Option<Moment>) {
-        let ready_at = live.row.not_before;
+        let group = (live.row.requested.priority, live.lane);
         let kept_back = self
             .loads
             .of(live.agent())
-            .is_some_and(|load| load.kept_back.contains(&live.ask));
+            .is_some_and(|load| load.keeps_back(group, live.ask));
         if kept_back {
             return (WaitReason::AgentLimit, self.scope.clone(), None);
         }
-        match self.what_is_in_the_way(now, live, Manners::Spaced) {
-            Err(way) => {
-                let until = (way.until < Moment::NEVER).then(|| way.until.max(ready_at));
-                (way.reason, way.scope, until)
+        let call = call_of(&live.setup, &live.row.requested);
+        let ready_at = match live.never_sent() {
+            true => now,
+            false => live.row.not_before,
+        };
+        let spaced = self.ways(now).spaced(&call);
+        let no_earlier = |at: Moment| {
+            let spaced = spaced.as_ref().map_or(now, |(_, until)| *until);
+            at.max(ready_at).max(spaced)
+        };
+        match (self.wait_of(now, &call, position), spaced.clone()) {
+            _ if now < ready_at => {
+                let wait = self.wait_of(now, &call, position);
+                let until = wait.map_or(Some(ready_at), |wait| wait.until);
+                (
+                    WaitReason::Backoff,
+                    self.scope.clone(),
+                    until.map(no_earlier),
+                )
             }
-            Ok(_) if now < ready_at => (WaitReason::Backoff, self.scope.clone(), Some(ready_at)),
-            Ok(_) => {
-                let until = (position == 0).then_some(now);
-                (WaitReason::Turn, self.scope.clone(), until)
+            (Some(wait), None) => (wait.reason, wait.scope, wait.until.map(no_earlier)),
+            (wait, Some((scope, until))) => {
+                let queue = wait.map_or(Some(until), |wait| wait.until);
+                (WaitReason::Spacing, scope, queue.map(no_earlier))
             }
+            (None, None) => (
+                WaitReason::Turn,
+                self.scope.clone(),
+                Some(ready_at.max(now)),
+            ),
         }
     }
 
@@ -119,8 +148,15 @@ impl Engine {
         Some(ActionView {
             row: live.row.clone(),
             parked: self.explain_wait(now, id),
-            on_the_wire: matches!(live.open, Some((Open::Attempt(_) | Open::Body(_), _))),
+            on_the_wire: live
+                .open
+                .is_some_and(|wire| !matches!(wire.what, Open::Lookup(_))),
         })
+    }
+
+    /// The rows of all actions in hand.
+    pub fn rows(&self) -> impl Iterator<Item = &ActionRow> {
+        self.actions.values().map(|live| &live.row)
     }
 
     /// The action in hand that has this key.

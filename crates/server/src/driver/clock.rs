@@ -47,7 +47,11 @@ impl Clock {
 
     /// Both clocks, read together, for the store.
     pub fn paired(&self) -> rategov_store::Now {
-        rategov_store::Now { boot_id: self.boot_id.clone(), at: self.now(), wall: self.wall() }
+        rategov_store::Now {
+            boot_id: self.boot_id.clone(),
+            at: self.now(),
+            wall: self.wall(),
+        }
     }
 
     /// The wall time of a moment, by one paired reading.

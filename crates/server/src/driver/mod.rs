@@ -15,8 +15,8 @@
 mod attach;
 mod cell;
 pub mod clock;
-mod registry;
 mod rebuild;
+mod registry;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,12 +27,14 @@ use rategov_core::engine::{
     BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Report, Submit,
     TaskAllowance,
 };
-use rategov_core::event::{CancelledBy, Record};
-use rategov_core::id::{Account, ActionId, AttemptNo, EscalationId, Operator, Scope, Task};
+use rategov_core::event::{CancelledBy, Record, Requested};
+use rategov_core::id::{Account, ActionId, AttemptNo, EscalationId, Operator, Scope};
 use rategov_core::ledger::Change;
 use rategov_core::tasks::{TaskBook, TaskKey, TaskOutput, TaskRefusal};
 use rategov_core::time::{Draw, Moment, Span};
-use rategov_store::{Ack, Attachment, Entry, Journal, Source, Store};
+use rategov_store::{Ack, Attachment, Entry, Journal, Payload, Source, Store};
+
+use crate::fail;
 
 pub use attach::Attachments;
 pub use cell::Cell;
@@ -50,6 +52,8 @@ pub trait Resume: Send + Sync {
     fn setup(&self, row: &rategov_core::record::ActionRow) -> Option<rategov_core::engine::Setup>;
     /// Starts the runner of an action that a restart found.
     fn start(&self, row: &rategov_core::record::ActionRow, mailbox: Mailbox);
+    /// The payload of an action that replaces another one: the same bytes, its own key.
+    fn child_payload(&self, parent: Payload, child: &Requested) -> Option<Attachment>;
     /// The policy of an account.
     fn policy(&self, account: &Account) -> rategov_core::policy::AccountPolicy;
     /// What one task may cost.
@@ -192,6 +196,7 @@ impl Driver {
             self.0.attachments.put(submit.requested.action, payload);
         }
         let action = submit.requested.action;
+        fail::point(fail::SUBMIT_BEFORE_ENGINE);
         let now = self.0.clock.now();
         self.with(cell, |engine| engine.handle_submit(now, chance(), submit));
         self.0.attachments.forget(action);
@@ -224,7 +229,8 @@ impl Driver {
             engine.handle_report(now, chance(), report);
             self.pump(cell, &mut engine)
         };
-        self.charge(&mut tasks, key, now, charges);
+        fail::point(fail::REPORTED_BEFORE_COMMIT);
+        self.charge(&mut tasks, now, charges);
         drop(tasks);
         self.0.attachments.forget(action);
     }
@@ -232,13 +238,23 @@ impl Driver {
     /// The body of an answer that streamed on has ended.
     pub fn body_ended(&self, cell: &Arc<Cell>, action: ActionId, attempt: AttemptNo, end: BodyEnd) {
         let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_body_end(now, chance(), action, attempt, end));
+        self.with(cell, |engine| {
+            engine.handle_body_end(now, chance(), action, attempt, end)
+        });
     }
 
     /// A look-up ended.
-    pub fn looked_up(&self, cell: &Arc<Cell>, report: LookupReport) {
+    pub fn looked_up(&self, cell: &Arc<Cell>, key: &TaskKey, mut report: LookupReport) {
         let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_lookup_report(now, chance(), report));
+        let mut tasks = lock(&self.0.tasks);
+        report.task = tasks.allowance(key);
+        let charges = {
+            let mut engine = lock(&cell.engine);
+            engine.handle_lookup_report(now, chance(), report);
+            self.pump(cell, &mut engine)
+        };
+        self.charge(&mut tasks, now, charges);
+        fail::point(fail::LOOKUP_REPORTED_BEFORE_COMMIT);
     }
 
     /// The caller's connection dropped.
@@ -250,7 +266,9 @@ impl Driver {
     /// An action is told to stop.
     pub fn cancel(&self, cell: &Arc<Cell>, action: ActionId, by: CancelledBy) {
         let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_cancel(now, action, by));
+        self.with(cell, |engine| {
+            engine.handle_cancel(now, chance(), action, by)
+        });
     }
 
     /// A task ends; nothing of it ever sends again.
@@ -296,12 +314,16 @@ impl Driver {
     ) -> Result<Account, DecisionError> {
         let now = self.0.clock.now();
         for cell in self.cells() {
-            let asked = lock(&cell.engine).escalations().any(|row| row.escalation == escalation);
+            let asked = lock(&cell.engine)
+                .escalations()
+                .any(|row| row.escalation == escalation);
             if asked {
+                fail::point(fail::DECISION_BEFORE_ENGINE);
                 let mut engine = lock(&cell.engine);
                 let decided = engine.handle_decision(now, chance(), escalation, decision);
                 let charges = self.pump(&cell, &mut engine);
                 drop(engine);
+                fail::point(fail::DECIDED_BEFORE_COMMIT);
                 self.charge_later(charges);
                 return decided.map(|()| cell.account.clone());
             }
@@ -329,7 +351,9 @@ impl Driver {
 
     /// Another policy is in force: every engine and the task book take it up.
     pub fn policy_changed(&self) {
-        let Some(resume) = self.0.resume.get() else { return };
+        let Some(resume) = self.0.resume.get() else {
+            return;
+        };
         let now = self.0.clock.now();
         for cell in self.cells() {
             let policy = resume.policy(&cell.account);
@@ -366,17 +390,29 @@ impl Driver {
         while let Some(output) = engine.poll_output() {
             match output {
                 Output::Record(record) => self.append(cell, engine, record),
-                Output::ChargeTask { task, retries, waited } => {
-                    charges.push(Charge { task, retries, waited });
+                Output::ChargeTask {
+                    task,
+                    retries,
+                    waited,
+                } => {
+                    charges.push(Charge {
+                        task,
+                        retries,
+                        waited,
+                    });
                 }
                 Output::Changed(change) => {
-                    let notice = Notice { account: cell.account.clone(), change };
+                    let notice = Notice {
+                        account: cell.account.clone(),
+                        change,
+                    };
                     // Nobody listening is no error.
                     let _ = self.0.notices.send(notice);
                 }
                 Output::Asked { escalation } => {
                     tracing::warn!(%escalation, account = %cell.account, "a decision is needed");
                 }
+                Output::Child { parent, child } => self.adopt(parent, &child),
                 Output::Faulted => self.rebuild(cell),
                 output => self.0.registry.deliver(output),
             }
@@ -385,7 +421,30 @@ impl Driver {
         charges
     }
 
+    /// An engine admitted an action in place of another one: its payload is that
+    /// one's, under a key of its own. It is read here, under the engine's lock, so
+    /// that it commits with the child's first record; a person decides seldom.
+    fn adopt(&self, parent: ActionId, child: &Arc<Requested>) {
+        let Some(resume) = self.0.resume.get() else {
+            return;
+        };
+        match self.0.store.reader().payload(parent) {
+            Ok(Some(payload)) => {
+                if let Some(payload) = resume.child_payload(payload, child) {
+                    self.0.attachments.put(child.action, payload);
+                }
+            }
+            Ok(None) => tracing::error!(%parent, "the payload of a replaced action is gone"),
+            Err(cause) => tracing::error!(%parent, %cause, "a payload can't be read"),
+        }
+        if let Some(mailbox) = self.0.registry.open(child.action) {
+            let row = rategov_core::record::ActionRow::open(child, self.0.clock.now());
+            resume.start(&row, mailbox);
+        }
+    }
+
     fn append(&self, cell: &Cell, engine: &mut Engine, record: Record) {
+        fail::point(fail::RECORD_BEFORE_QUEUE);
         let seq = record.seq;
         let attachments = self.0.attachments.for_record(&record.event);
         let entry = Entry {
@@ -429,46 +488,35 @@ impl Driver {
             self.0.runtime.spawn(async move {
                 let now = driver.0.clock.now();
                 driver.with(&cell, |engine| {
-                    engine.handle_task_cancelled(now, &key.0, &key.1, &by);
+                    engine.handle_task_cancelled(now, chance(), &key.0, &key.1, &by);
                 });
             });
         }
     }
 
-    fn charge(&self, tasks: &mut TaskBook, key: &TaskKey, now: Moment, charges: Vec<Charge>) {
+    /// Books what an engine asked for, under the task book's lock.
+    fn charge(&self, tasks: &mut TaskBook, now: Moment, charges: Vec<Charge>) {
         for charge in charges {
-            let key = (key.0.clone(), charge.task);
-            tasks.charge(now, &key, charge.retries, charge.waited);
+            tasks.charge(now, &charge.task, charge.retries, charge.waited);
         }
         self.pump_tasks(tasks);
     }
 
-    /// Books what came up where no task was at hand (a person's retry). The
-    /// agent is not known here, so each agent's task of that name is looked for.
+    /// Books what came up while the task book was not at hand.
     fn charge_later(&self, charges: Vec<Charge>) {
-        if charges.is_empty() {
-            return;
+        if !charges.is_empty() {
+            let now = self.0.clock.now();
+            self.charge(&mut lock(&self.0.tasks), now, charges);
         }
-        let now = self.0.clock.now();
-        let mut tasks = lock(&self.0.tasks);
-        for charge in charges {
-            let keys: Vec<TaskKey> = tasks
-                .rows()
-                .filter(|row| row.task == charge.task)
-                .map(|row| (row.agent.clone(), row.task.clone()))
-                .collect();
-            for key in keys {
-                tasks.charge(now, &key, charge.retries, charge.waited);
-            }
-        }
-        self.pump_tasks(&mut tasks);
     }
 
     /// The journal's word on one record.
     fn acknowledge(&self, ack: &Ack) {
         match &ack.source {
             Source::Account(account) => {
-                let Some(cell) = self.cell_of(account) else { return };
+                let Some(cell) = self.cell_of(account) else {
+                    return;
+                };
                 if cell.generation != ack.generation {
                     return;
                 }
@@ -502,7 +550,7 @@ impl Driver {
 
 /// Something to book on a task.
 struct Charge {
-    task: Task,
+    task: TaskKey,
     retries: u32,
     waited: Span,
 }
@@ -512,7 +560,10 @@ pub fn chance() -> Chance {
     let id = uuid::Uuid::now_v7();
     let random = uuid::Uuid::new_v4();
     let (high, _) = random.as_u64_pair();
-    Chance { draw: Draw::from_u32((high >> 32) as u32), id: id.as_u128() }
+    Chance {
+        draw: Draw::from_u32((high >> 32) as u32),
+        id: id.as_u128(),
+    }
 }
 
 /// A fresh id for an action.

@@ -63,7 +63,11 @@ impl Registry {
         }
         boxes.insert(action, sender);
         drop(boxes);
-        Some(Mailbox { action, receiver, registry: self.clone() })
+        Some(Mailbox {
+            action,
+            receiver,
+            registry: self.clone(),
+        })
     }
 
     pub(super) fn send(&self, action: ActionId, mail: Mail) -> Result<(), Mail> {
@@ -74,7 +78,9 @@ impl Registry {
     }
 
     pub(super) fn deliver(&self, output: Output) {
-        let Some(action) = addressee(&output) else { return };
+        let Some(action) = addressee(&output) else {
+            return;
+        };
         if self.send(action, Mail::Output(output)).is_err() {
             tracing::debug!(%action, "nobody waits for this action any more");
         }
@@ -98,6 +104,7 @@ fn addressee(output: &Output) -> Option<ActionId> {
         | Output::Abort { action } => Some(*action),
         Output::Record(_)
         | Output::ChargeTask { .. }
+        | Output::Child { .. }
         | Output::Asked { .. }
         | Output::Changed(_)
         | Output::Faulted => None,

@@ -58,12 +58,16 @@ impl Policy {
         let mut destinations = BTreeMap::new();
         let mut injections = BTreeMap::new();
         for (name, provider) in &settings.providers {
-            let destination = destination_of(&provider.base)
-                .map_err(|cause| PolicyError { provider: name.clone(), cause })?;
+            let destination = destination_of(&provider.base).map_err(|cause| PolicyError {
+                provider: name.clone(),
+                cause,
+            })?;
             destinations.insert(name.clone(), destination);
             for account in &provider.accounts {
                 for credential in &account.credentials {
-                    let Some(secret) = keyring.credential(&credential.credential) else { continue };
+                    let Some(secret) = keyring.credential(&credential.credential) else {
+                        continue;
+                    };
                     let value = match &account.slot.scheme {
                         Some(scheme) => format!("{scheme} {}", secret.expose_secret()),
                         None => secret.expose_secret().to_owned(),
@@ -110,12 +114,19 @@ fn destination_of(base: &BaseUrl) -> Result<Destination, DestinationError> {
         Scheme::Https => "https",
         Scheme::Http => "http",
     };
-    let host = if base.host.contains(':') { format!("[{}]", base.host) } else { base.host.clone() };
+    let host = if base.host.contains(':') {
+        format!("[{}]", base.host)
+    } else {
+        base.host.clone()
+    };
     let plain = match base.plain_http {
         PlainHttp::LoopbackOnly => destination::PlainHttp::LoopbackOnly,
         PlainHttp::Anywhere => destination::PlainHttp::Allowed,
     };
-    Destination::parse(&format!("{scheme}://{host}:{}{}", base.port, base.path), plain)
+    Destination::parse(
+        &format!("{scheme}://{host}:{}{}", base.port, base.path),
+        plain,
+    )
 }
 
 /// A provider's time-outs in the transport's form.

@@ -110,14 +110,7 @@ impl Fact {
     /// # Errors
     /// [`CodecError::TooLong`] if there are more than [`RECORD_BYTES_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        encode(&FactForm {
-            v: VERSION,
-            at: self.at.as_micros(),
-            seq: self.seq.0,
-            wall: self.wall.as_micros(),
-            event: self.event.to_form(),
-            source: self.source.to_form(),
-        })
+        encode_fact(&self.source, self.seq, self.at, self.wall, &self.event)
     }
 
     /// Reads a record's bytes.
@@ -142,6 +135,27 @@ impl Fact {
             event: Event::from_form(form.event)?,
         })
     }
+}
+
+/// The bytes of a [`Fact`] of these parts.
+///
+/// # Errors
+/// See [`Fact::encode`].
+pub(crate) fn encode_fact(
+    source: &Source,
+    seq: RecordSeq,
+    at: Moment,
+    wall: WallTime,
+    event: &Event,
+) -> Result<Vec<u8>, CodecError> {
+    encode(&FactForm {
+        v: VERSION,
+        at: at.as_micros(),
+        seq: seq.0,
+        wall: wall.as_micros(),
+        event: event.to_form(),
+        source: source.to_form(),
+    })
 }
 
 /// The bytes of what was asked for, as the table of actions keeps them.

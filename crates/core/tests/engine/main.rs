@@ -1,0 +1,4 @@
+//! What an engine does, in virtual time, told as sentences.
+
+mod reads;
+mod support;
