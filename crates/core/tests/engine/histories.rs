@@ -128,7 +128,10 @@ fn provider(turns: Vec<u8>, effects: Rc<RefCell<Effects>>) -> Script {
                 effects.happen(&name, keyed);
                 Say::Evidence(ms(50), answered(201, Meaning::Ok, Body::Cut))
             }
-            9 => Say::Evidence(ms(60), answered(500, Meaning::ProviderError, Body::Complete)),
+            9 => Say::Evidence(
+                ms(60),
+                answered(500, Meaning::ProviderError, Body::Complete),
+            ),
             10 => {
                 effects.happen(&name, keyed);
                 let facts = Facts::bare(200, Meaning::Ok);
@@ -259,7 +262,11 @@ fn verdict(
         );
         // What is called failed or not sent did not happen; what is called done did.
         // A key can be used by several actions, one after the other.
-        let alone = calls.iter().filter(|(_, call)| call.key == row.requested.key).count() == 1;
+        let alone = calls
+            .iter()
+            .filter(|(_, call)| call.key == row.requested.key)
+            .count()
+            == 1;
         let unkeyed = row.requested.key.is_none();
         if is_write && (alone || unkeyed) {
             match row.state {
@@ -297,7 +304,12 @@ proptest! {
 
 #[test]
 fn debug_one() {
-    let history = vec![Step::Call(5, 0), Step::Pass(821), Step::Call(115, 66), Step::Call(2, 0)];
+    let history = vec![
+        Step::Call(5, 0),
+        Step::Pass(821),
+        Step::Call(115, 66),
+        Step::Call(2, 0),
+    ];
     let mut turns = vec![16_u8, 241, 0, 228, 144];
     turns.resize(24, 0);
     let effects = Rc::new(RefCell::new(Effects::default()));
@@ -305,15 +317,28 @@ fn debug_one() {
     let mut n = 0;
     for step in &history {
         match step {
-            Step::Call(k, a) => { world.submit(&call(*k, *a, n)); n += 1; }
+            Step::Call(k, a) => {
+                world.submit(&call(*k, *a, n));
+                n += 1;
+            }
             Step::Pass(s) => world.pass(ms(u64::from(*s))),
             _ => {}
         }
     }
     world.pass(secs(300));
-    for r in &world.records { eprintln!("{:?} {:?}", r.at, r.event); }
-    eprintln!("timeout {:?} now {:?}", world.engine.poll_timeout(), world.now);
-    for v in world.engine.queue(world.now, 10) { eprintln!("{:?}", v.parked); }
-    for s in world.engine.scopes(world.now) { eprintln!("{s:?}"); }
+    for r in &world.records {
+        eprintln!("{:?} {:?}", r.at, r.event);
+    }
+    eprintln!(
+        "timeout {:?} now {:?}",
+        world.engine.poll_timeout(),
+        world.now
+    );
+    for v in world.engine.queue(world.now, 10) {
+        eprintln!("{:?}", v.parked);
+    }
+    for s in world.engine.scopes(world.now) {
+        eprintln!("{s:?}");
+    }
     panic!();
 }
