@@ -75,7 +75,7 @@ pub fn system() -> anyhow::Result<End> {
         .flat_map(|need| need.packages)
         .copied()
         .collect();
-    if tools::find("apt-get").is_none() || !is_root() {
+    if !can_install() {
         bail!(
             "missing: {}\nhint: install them, on Debian with `apt-get install {}`",
             names.join(", "),
@@ -83,14 +83,7 @@ pub fn system() -> anyhow::Result<End> {
         );
     }
     eprintln!("installing {}: {}", packages.join(" "), names.join(", "));
-    let mut update = Command::new("apt-get");
-    tools::run(update.args(["-qq", "update"]))?;
-    let mut install = Command::new("apt-get");
-    install.env("DEBIAN_FRONTEND", "noninteractive");
-    install
-        .args(["-qq", "install", "--no-install-recommends", "--yes"])
-        .args(&packages);
-    tools::run(&mut install)?;
+    install(&packages)?;
     let still: Vec<&str> = missing
         .iter()
         .filter(|need| !tools::succeeds(need.probe.0, need.probe.1))
@@ -100,6 +93,31 @@ pub fn system() -> anyhow::Result<End> {
         bail!("still missing after the installation: {}", still.join(", "));
     }
     Ok(End::Done)
+}
+
+/// Installs Debian packages.
+///
+/// # Errors
+/// If this is not Debian, not root, or the installation fails.
+pub fn install(packages: &[&str]) -> anyhow::Result<()> {
+    if !can_install() {
+        bail!(
+            "hint: install it, on Debian with `apt-get install {}`",
+            packages.join(" ")
+        );
+    }
+    let mut update = Command::new("apt-get");
+    tools::run(update.args(["-qq", "update"]))?;
+    let mut install = Command::new("apt-get");
+    install.env("DEBIAN_FRONTEND", "noninteractive");
+    install
+        .args(["-qq", "install", "--no-install-recommends", "--yes"])
+        .args(packages);
+    tools::run(&mut install)
+}
+
+fn can_install() -> bool {
+    tools::find("apt-get").is_some() && is_root()
 }
 
 fn is_root() -> bool {

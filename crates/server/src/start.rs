@@ -71,6 +71,8 @@ pub struct Options {
     pub operators: Option<SocketAddr>,
     /// A further file of certificate authorities that providers may use.
     pub extra_authorities: Option<PathBuf>,
+    /// The clocks, instead of the machine's.
+    pub clock: Option<Clock>,
 }
 
 /// Why nothing started.
@@ -141,7 +143,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         .data_folder
         .clone()
         .unwrap_or_else(|| policy.settings.data_folder.clone());
-    let clock = Clock::new();
+    let clock = options.clock.clone().unwrap_or_default();
     let (store, recovered) =
         Store::open(&folder, &rategov_store::Options::default(), &clock.paired())
             .map_err(StartError::Store)?;

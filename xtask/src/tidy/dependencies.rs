@@ -28,6 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "rategov-sim",
         ],
     ),
+    ("rategov-bench", &["rategov-core"]),
     ("xtask", &[]),
 ];
 

@@ -119,6 +119,7 @@ impl Engine {
             self.timers.arm(until, Timer::Hold(id));
         }
         self.timers.arm(requested.deadline, Timer::Deadline(id));
+        self.pulse.arrived(now, requested.priority);
         self.actions.insert(id, live);
         let seq = self.record(now, id, Event::ActionRequested(requested));
         self.enqueue(now, id, Turn::Attempt(Cause::First), now);

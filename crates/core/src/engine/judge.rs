@@ -27,7 +27,12 @@ impl Engine {
             let held = matches!(state.mode, Mode::Closed | Mode::Probing);
             state.next_allowed_at.filter(|_| held)
         };
-        live.setup.scopes.iter().filter_map(held).max().unwrap_or(now)
+        live.setup
+            .scopes
+            .iter()
+            .filter_map(held)
+            .max()
+            .unwrap_or(now)
     }
 
     /// An action and what was seen of its last attempt, as the tables take it.

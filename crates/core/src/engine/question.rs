@@ -185,10 +185,13 @@ impl Engine {
         trigger: Trigger,
         why: &str,
     ) {
-        let asked = self
-            .escalations
-            .values()
-            .any(|row| row.scope == scope && row.trigger == trigger && row.action.is_none());
+        // A wait that is too long needs no question of its own where somebody is
+        // asked about the same scope already.
+        let asked = self.escalations.values().any(|row| {
+            row.action.is_none()
+                && row.scope == scope
+                && (row.trigger == trigger || trigger == Trigger::WaitBeyondDeadline)
+        });
         if asked || QUESTIONS_MAX <= self.escalations.len() {
             return;
         }

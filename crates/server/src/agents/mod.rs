@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use crate::auth::Caller;
 use crate::gateway::problem::{Problem, RequestCode};
 use crate::gateway::reply::{Context, Reply, ReplyBody};
-use crate::gateway::serve::{Gateway, Out};
+use crate::gateway::respond::Out;
+use crate::gateway::serve::Gateway;
 use crate::wire::{self, Times};
 
 type Given<T> = Result<T, Box<Problem>>;

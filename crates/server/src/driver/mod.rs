@@ -19,7 +19,7 @@ mod rebuild;
 mod registry;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use rategov_core::action::breaker::Path;
@@ -77,6 +77,9 @@ struct Inner {
     clock: Clock,
     store: Store,
     journal: Journal,
+    /// Records handed to the journal, and those that it has answered.
+    handed_over: AtomicU64,
+    answered: AtomicU64,
     tasks: Mutex<TaskBook>,
     tasks_generation: AtomicU32,
     cells: RwLock<BTreeMap<Account, Arc<Cell>>>,
@@ -100,6 +103,8 @@ impl Driver {
         Driver(Arc::new(Inner {
             clock,
             journal,
+            handed_over: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             store,
             tasks: Mutex::new(tasks),
             tasks_generation: AtomicU32::new(1),
@@ -189,6 +194,15 @@ impl Driver {
         self.0.journal.free()
     }
 
+    /// Records that were handed to the journal and not yet answered by it,
+    /// and how many were handed over in all.
+    pub fn journal_behind(&self) -> (u64, u64) {
+        // In this order, so that the difference is never negative.
+        let answered = self.0.answered.load(Ordering::Acquire);
+        let handed_over = self.0.handed_over.load(Ordering::Acquire);
+        (handed_over.saturating_sub(answered), handed_over)
+    }
+
     /// Hands a call to its account's engine. `payload` is kept with the record
     /// of a write that may be re-sent.
     pub fn submit(&self, cell: &Arc<Cell>, submit: Submit, payload: Option<Attachment>) {
@@ -266,7 +280,9 @@ impl Driver {
     /// An action is told to stop.
     pub fn cancel(&self, cell: &Arc<Cell>, action: ActionId, by: CancelledBy) {
         let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_cancel(now, chance(), action, by));
+        self.with(cell, |engine| {
+            engine.handle_cancel(now, chance(), action, by)
+        });
     }
 
     /// A task ends; nothing of it ever sends again.
@@ -423,7 +439,9 @@ impl Driver {
     /// one's, under a key of its own. It is read here, under the engine's lock, so
     /// that it commits with the child's first record; a person decides seldom.
     fn adopt(&self, parent: ActionId, child: &Arc<Requested>) {
-        let Some(resume) = self.0.resume.get() else { return };
+        let Some(resume) = self.0.resume.get() else {
+            return;
+        };
         match self.0.store.reader().payload(parent) {
             Ok(Some(payload)) => {
                 if let Some(payload) = resume.child_payload(payload, child) {
@@ -450,9 +468,20 @@ impl Driver {
             record,
             attachments,
         };
-        if self.0.journal.enqueue(entry).is_err() {
+        if self.hand_over(entry).is_err() {
             engine.handle_commit_failed(seq);
         }
+    }
+
+    /// Gives a record to the journal, and counts those that it took.
+    fn hand_over(&self, entry: Entry) -> Result<(), rategov_store::Full> {
+        // Counted first: the answer may be there before this returns.
+        self.0.handed_over.fetch_add(1, Ordering::AcqRel);
+        let taken = self.0.journal.enqueue(entry);
+        if taken.is_err() {
+            self.0.handed_over.fetch_sub(1, Ordering::AcqRel);
+        }
+        taken
     }
 
     fn pump_tasks(&self, tasks: &mut TaskBook) {
@@ -466,7 +495,7 @@ impl Driver {
                         record,
                         attachments: Vec::new(),
                     };
-                    if self.0.journal.enqueue(entry).is_err() {
+                    if self.hand_over(entry).is_err() {
                         tasks.handle_commit_failed();
                     }
                 }
@@ -508,6 +537,13 @@ impl Driver {
 
     /// The journal's word on one record.
     fn acknowledge(&self, ack: &Ack) {
+        self.follow(ack);
+        if !matches!(ack.source, Source::Governor) {
+            self.0.answered.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn follow(&self, ack: &Ack) {
         match &ack.source {
             Source::Account(account) => {
                 let Some(cell) = self.cell_of(account) else {

@@ -12,7 +12,7 @@ use rategov_store::{Attachment, StoredResult};
 
 use super::destination::Destination;
 use super::outgoing::Outgoing;
-use super::reading::Purpose;
+use super::purpose::Purpose;
 use super::spool::Spool;
 use super::upstream::{Timeouts, Upstream};
 use crate::config::settings::ProviderSettings;

@@ -7,7 +7,7 @@ use rategov_core::event::Found;
 use rategov_core::observe::{Facts, Meaning};
 
 use super::outgoing::Outgoing;
-use super::pool::Purpose;
+use super::purpose::Purpose;
 use super::reading::{self, Tongue};
 use super::run::Runner;
 use super::upstream::Sent;
@@ -114,7 +114,7 @@ impl Runner {
         let read = reading::read(
             &answer.head,
             &mut answer.body,
-            reading::Purpose::Read,
+            Purpose::Read,
             tongue,
         )
         .await;
