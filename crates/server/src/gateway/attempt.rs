@@ -15,7 +15,7 @@ use super::evidence::{self, Verdict};
 use super::outgoing::Outgoing;
 use super::purpose::Purpose;
 use super::reading::{self, Tongue};
-use super::run::{Held, Runner};
+use super::run::{Held, OnTheWire, Runner};
 use super::upstream::Sent;
 use crate::fail;
 
@@ -84,7 +84,7 @@ impl Runner {
             loop {
                 tokio::select! {
                     line = &mut connecting => break line,
-                    mail = self.mailbox.next() => {
+                    mail = self.next_mail(OnTheWire::Yes) => {
                         if self.meanwhile(mail) {
                             return Ended::Aborted(Verdict::NotSent(
                                 NotSent::Withdrawn,
@@ -107,7 +107,7 @@ impl Runner {
         loop {
             tokio::select! {
                 sent = &mut sending => return Ended::Sent(sent),
-                mail = self.mailbox.next() => {
+                mail = self.next_mail(OnTheWire::Yes) => {
                     if self.meanwhile(mail) {
                         return Ended::Aborted(stopper.stop());
                     }
@@ -140,7 +140,7 @@ impl Runner {
             loop {
                 tokio::select! {
                     read = &mut reading => break Some(read),
-                    mail = self.mailbox.next() => {
+                    mail = self.next_mail(OnTheWire::Yes) => {
                         if self.meanwhile(mail) {
                             break None;
                         }
