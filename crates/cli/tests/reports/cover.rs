@@ -140,7 +140,11 @@ impl Cover {
                 .or_else(|| judge::result(other, played))
                 .or_else(|| judge::text(other, played))
                 .unwrap_or_else(|| Err("nobody judges what stands in for it".to_owned()));
-            wrong.extend(verdict.err().map(|cause| format!("{text:?}, here {other:?}: {cause}")));
+            wrong.extend(
+                verdict
+                    .err()
+                    .map(|cause| format!("{text:?}, here {other:?}: {cause}")),
+            );
         }
         if !wrong.is_empty() {
             wrong.push(story(played));
@@ -174,7 +178,9 @@ impl Cover {
 pub(crate) fn story(played: &Played) -> String {
     let mut lines = vec!["what happened:".to_owned()];
     for (at, arrival) in played.arrivals.iter().take(40) {
-        let ended = arrival.ended.map(|end| end.at.since(arrival.at).as_millis());
+        let ended = arrival
+            .ended
+            .map(|end| end.at.since(arrival.at).as_millis());
         lines.push(format!(
             "  {at:>8.0} ms  {} {} -> {:?} {:?} after {ended:?} ms",
             arrival.method, arrival.target, arrival.status, arrival.verdict

@@ -142,16 +142,13 @@ impl Driver {
         self.0.notices.subscribe()
     }
 
-    /// A place where the outputs of an action arrive.
-    ///
-    /// # Errors
-    /// If a runner of this action exists.
+    /// A place where the outputs of an action arrive; `None` if a runner of it exists.
     pub fn register(&self, action: ActionId) -> Option<Mailbox> {
         self.0.registry.open(action)
     }
 
-    /// Asks to join the runner of an action; `None` if it has none.
-    pub fn write_to(&self, action: ActionId, mail: Mail) -> Result<(), Mail> {
+    /// Writes to the runner of an action; `false` if it has none.
+    pub fn write_to(&self, action: ActionId, mail: Mail) -> bool {
         self.0.registry.send(action, mail)
     }
 

@@ -58,11 +58,7 @@ impl Gateway {
     /// Waits for an action that exists, or takes its stored result.
     async fn join(&self, existing: ActionId) -> Given<Out> {
         let (caller, answer) = oneshot::channel();
-        if self
-            .0
-            .driver
-            .write_to(existing, Mail::Joiner(caller))
-            .is_ok()
+        if self.0.driver.write_to(existing, Mail::Joiner(caller))
             && let Ok(reply) = answer.await
         {
             return Ok(Out::Joined(Box::new(reply)));
