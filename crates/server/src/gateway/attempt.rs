@@ -15,7 +15,7 @@ use super::evidence::{self, Verdict};
 use super::outgoing::Outgoing;
 use super::purpose::Purpose;
 use super::reading::{self, Tongue};
-use super::run::{Held, Runner};
+use super::run::{Held, OnTheWire, Runner};
 use super::upstream::Sent;
 use crate::fail;
 
@@ -86,7 +86,7 @@ impl Runner {
             loop {
                 tokio::select! {
                     line = &mut connecting => break line,
-                    mail = self.mailbox.next() => {
+                    mail = self.next_mail(OnTheWire::Yes) => {
                         if self.meanwhile(mail) {
                             return Ended::Aborted(Verdict::NotSent(
                                 NotSent::Withdrawn,
@@ -113,7 +113,7 @@ impl Runner {
         loop {
             tokio::select! {
                 sent = &mut sending => return Ended::Sent(sent),
-                mail = self.mailbox.next() => {
+                mail = self.next_mail(OnTheWire::Yes) => {
                     if self.meanwhile(mail) {
                         return Ended::Aborted(stopper.stop());
                     }
@@ -146,7 +146,7 @@ impl Runner {
             loop {
                 tokio::select! {
                     read = &mut reading => break Some(read),
-                    mail = self.mailbox.next() => {
+                    mail = self.next_mail(OnTheWire::Yes) => {
                         if self.meanwhile(mail) {
                             break None;
                         }
