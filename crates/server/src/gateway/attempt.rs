@@ -28,6 +28,7 @@ enum Ended {
 impl Runner {
     pub(super) async fn attempt(&mut self, grant: Grant) {
         self.attempts = grant.attempt;
+        let _out = self.job.class.is_write().then(|| self.driver.write_out());
         fail::point(fail::GRANT_BEFORE_DIAL);
         let withdrawn = Evidence::NotSent(NotSent::Withdrawn);
         if !self.driver.may_send(&self.job.task) {
@@ -84,7 +85,7 @@ impl Runner {
             loop {
                 tokio::select! {
                     line = &mut connecting => break line,
-                    mail = self.mailbox.next() => {
+                    mail = self.mail() => {
                         if self.meanwhile(mail) {
                             return Ended::Aborted(Verdict::NotSent(
                                 NotSent::Withdrawn,
@@ -107,7 +108,7 @@ impl Runner {
         loop {
             tokio::select! {
                 sent = &mut sending => return Ended::Sent(sent),
-                mail = self.mailbox.next() => {
+                mail = self.mail() => {
                     if self.meanwhile(mail) {
                         return Ended::Aborted(stopper.stop());
                     }
@@ -140,7 +141,7 @@ impl Runner {
             loop {
                 tokio::select! {
                     read = &mut reading => break Some(read),
-                    mail = self.mailbox.next() => {
+                    mail = self.mail() => {
                         if self.meanwhile(mail) {
                             break None;
                         }

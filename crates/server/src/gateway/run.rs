@@ -113,10 +113,37 @@ impl Runner {
 
     /// Runs until the action has ended.
     pub async fn run(mut self) {
-        while let Some(mail) = self.mailbox.next().await {
+        while let Some(mail) = self.mail().await {
             if self.take_in(mail).await {
                 return;
             }
+        }
+        self.answer_after_fault();
+    }
+
+    /// The engine lost a commit and will say no more: what it had decided about
+    /// this write is not in the journal, so nobody may hear it as decided.
+    fn answer_after_fault(&mut self) {
+        self.stop_waiting();
+        let code = match self.attempts {
+            0 => Code::AuditUnavailable,
+            _ => Code::OutcomeUnknown,
+        };
+        let why = "the journal can't be written, so what came of the write can't be recorded";
+        let problem = Problem::of_action(code).because(why).with("sent", 0 < self.attempts);
+        self.answer_problem(problem, None);
+    }
+
+    /// The next mail. `None` ends the runner: its engine has lost a commit, and
+    /// the write belongs to whoever takes it up from the tables. A read has
+    /// nothing to lose and is passed on to its end.
+    pub(super) async fn mail(&mut self) -> Option<Mail> {
+        let is_write = self.job.class.is_write();
+        tokio::select! {
+            // What the engine said before it ended is heard first.
+            biased;
+            mail = self.mailbox.next() => mail,
+            () = self.cell.closed(), if is_write => None,
         }
     }
 
