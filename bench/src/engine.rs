@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 
 use rategov_core::action::outcome::{Body, Evidence, Upload};
 use rategov_core::cost::Cost;
-use rategov_core::engine::{BodyEnd, Chance, Engine, Output, Report, Setup, Submit, TaskAllowance};
+use rategov_core::engine::{
+    BodyEnd, Chance, Engine, Marker, Output, Report, Setup, Submit, TaskAllowance,
+};
 use rategov_core::event::Requested;
 use rategov_core::id::{
     Account, ActionId, Agent, AttemptNo, Credential, Endpoint, Fingerprint, NameError, Provider,
@@ -196,6 +198,7 @@ impl World {
             Lanes::HalfBlocked => self.blocked.clone(),
         };
         let submit = Submit {
+            marker: Marker::None,
             requested: Arc::new(requested),
             setup,
             hold_until: Moment::NEVER,

@@ -79,12 +79,12 @@ impl Driver {
     /// Tells an engine something, and gives a receipt for what it records of it.
     fn for_the_record(&self, cell: &Arc<Cell>, tell: impl FnOnce(&mut Engine)) -> Receipt {
         let mut receipt = Receipt::default();
-        let charges = {
+        let bookings = {
             let mut engine = lock(&cell.engine);
             tell(&mut engine);
             self.pump(cell, &mut engine, Some(&mut receipt))
         };
-        self.charge_later(charges);
+        self.book_later(bookings);
         receipt
     }
 }

@@ -90,11 +90,12 @@ impl Registry {
         lock(&self.0).contains_key(&action)
     }
 
-    pub(super) fn send(&self, action: ActionId, mail: Mail) -> Result<(), Mail> {
-        match lock(&self.0).get(&action) {
-            Some(address) => address.sender.send(mail).map_err(|refused| refused.0),
-            None => Err(mail),
-        }
+    /// Hands mail over; `false` if nobody runs this action any more. The mail is
+    /// dropped then, and with it whatever waits for an answer to it.
+    pub(super) fn send(&self, action: ActionId, mail: Mail) -> bool {
+        lock(&self.0)
+            .get(&action)
+            .is_some_and(|address| address.sender.send(mail).is_ok())
     }
 
     /// Delivers what a life of an engine says about one of its actions.
@@ -130,6 +131,7 @@ fn addressee(output: &Output) -> Option<ActionId> {
         | Output::Abort { action } => Some(*action),
         Output::Record(_)
         | Output::ChargeTask { .. }
+        | Output::OpenPath { .. }
         | Output::Child { .. }
         | Output::Asked { .. }
         | Output::Changed(_)

@@ -111,13 +111,7 @@ impl Runner {
             hidden: &hidden,
             arrived: self.driver.clock().wall(),
         };
-        let read = reading::read(
-            &answer.head,
-            &mut answer.body,
-            Purpose::Read,
-            tongue,
-        )
-        .await;
+        let read = reading::read(&answer.head, &mut answer.body, Purpose::Read, tongue).await;
         let status = answer.head.status.as_u16();
         let mut body = Vec::from(read.peeked.whole());
         while let Some(Ok(frame)) = answer.body.frame().await {
