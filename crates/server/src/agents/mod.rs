@@ -14,6 +14,7 @@ use rategov_store::StoredResult;
 use serde_json::{Value, json};
 
 use crate::auth::Caller;
+use crate::driver::Receipt;
 use crate::gateway::problem::{Problem, RequestCode};
 use crate::gateway::reply::{Context, Reply, ReplyBody};
 use crate::gateway::respond::Out;
@@ -47,13 +48,13 @@ pub async fn serve(
             let row = own_action(gateway, caller, &decode(name)).await?;
             let cell = gateway.0.driver.cell(&row.requested.account);
             let by = CancelledBy::Agent(caller.agent().clone());
-            gateway.0.driver.cancel(&cell, row.requested.action, by);
+            durable(gateway.0.driver.cancel(&cell, row.requested.action, by)).await?;
             Ok(Out::Json(
                 StatusCode::ACCEPTED,
                 json!({ "cancelled": true }),
             ))
         }
-        (&Method::DELETE, ["tasks", name]) => end_task(gateway, caller, &decode(name)),
+        (&Method::DELETE, ["tasks", name]) => end_task(gateway, caller, &decode(name)).await,
         (&Method::GET, ["tasks", name]) => task(gateway, caller, &decode(name)),
         (&Method::GET, ["scopes"]) => Ok(Out::Json(StatusCode::OK, scopes(gateway, caller))),
         (&Method::GET, ["errors", code]) => match crate::documents::find(code) {
@@ -307,18 +308,19 @@ fn replayed(result: StoredResult, context: Context) -> Reply {
     }
 }
 
-fn end_task(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
+async fn end_task(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
     let task = Task::new(name).map_err(|cause| {
         Problem::of_request(RequestCode::InvalidRequest, format!("not a task: {cause}"))
     })?;
     let by = CancelledBy::Agent(caller.agent().clone());
     let key = (caller.agent().clone(), task);
-    gateway.0.driver.cancel_task(&key, by).map_err(|_| {
+    let receipt = gateway.0.driver.cancel_task(&key, by).map_err(|_| {
         Problem::of_request(
             RequestCode::Conflict,
             "too many tasks are open to end another",
         )
     })?;
+    durable(receipt).await?;
     Ok(Out::Json(
         StatusCode::ACCEPTED,
         json!({ "task": name, "cancelled": true }),
@@ -357,6 +359,14 @@ fn scopes(gateway: &Gateway, caller: &Caller) -> Value {
         }
     }
     json!({ "scopes": list })
+}
+
+/// Waits until what a caller is about to be told is durable.
+pub(crate) async fn durable(receipt: Receipt) -> Given<()> {
+    receipt.durable().await.map_err(|lost| {
+        let problem = Problem::of_action(Code::AuditUnavailable).because(&lost.to_string());
+        Box::new(problem.retry_after(Some(5)))
+    })
 }
 
 /// Runs a read of the store where it may block.

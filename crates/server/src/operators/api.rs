@@ -13,7 +13,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::{Given, Operators};
-use crate::agents::{blocking, described, find_action};
+use crate::agents::{blocking, described, durable, find_action};
 use crate::auth::run_tokens::{RunId, RunRequest};
 use crate::driver::clock::rfc3339;
 use crate::gateway::problem::{Problem, RequestCode};
@@ -57,17 +57,17 @@ impl Call<'_> {
         match (&self.method, segments.as_slice()) {
             (&Method::GET, ["status"]) => self.status(),
             (&Method::GET, ["scopes"]) => ok(json!({ "scopes": self.scopes() })),
-            (&Method::POST, ["scopes", "resume"]) => self.resume(),
+            (&Method::POST, ["scopes", "resume"]) => self.resume().await,
             (&Method::GET, ["queue"]) => self.queue(),
             (&Method::GET, ["actions"]) => self.actions().await,
             (&Method::GET, ["actions", name]) => self.action(name).await,
             (&Method::POST, ["actions", name, "cancel"]) => self.cancel(name).await,
             (&Method::GET, ["escalations"]) => self.escalations().await,
             (&Method::GET, ["escalations", id]) => self.escalation(id).await,
-            (&Method::POST, ["escalations", id, "decide"]) => self.decide(id),
+            (&Method::POST, ["escalations", id, "decide"]) => self.decide(id).await,
             (&Method::GET, ["agents"]) => ok(self.agents()),
             (&Method::GET, ["tasks"]) => ok(self.tasks()),
-            (&Method::POST, ["tasks", "cancel"]) => self.cancel_task(),
+            (&Method::POST, ["tasks", "cancel"]) => self.cancel_task().await,
             (&Method::GET, ["journal"]) => self.journal().await,
             (&Method::GET, ["policy"]) => ok(self.policy()),
             (&Method::POST, ["policy", "reload"]) => self.reload(),
@@ -142,13 +142,12 @@ impl Call<'_> {
         list
     }
 
-    fn resume(&self) -> Answer {
+    async fn resume(&self) -> Answer {
         let scope = self.body["scope"].as_str().unwrap_or_default();
         let scope = Scope::new(scope).map_err(|cause| invalid(format!("`scope`: {cause}")))?;
-        match self.gateway.0.driver.resume_scope(&scope, &self.operator) {
-            true => ok(json!({ "scope": scope.as_str(), "resumed": true })),
-            false => Err(not_found("scope")),
-        }
+        let receipt = self.gateway.0.driver.resume_scope(&scope, &self.operator);
+        durable(receipt.ok_or_else(|| not_found("scope"))?).await?;
+        ok(json!({ "scope": scope.as_str(), "resumed": true }))
     }
 
     fn queue(&self) -> Answer {
@@ -221,7 +220,7 @@ impl Call<'_> {
         let driver = &self.gateway.0.driver;
         let cell = driver.cell(&row.requested.account);
         let by = CancelledBy::Operator(self.operator.clone());
-        driver.cancel(&cell, row.requested.action, by);
+        durable(driver.cancel(&cell, row.requested.action, by)).await?;
         ok(json!({ "action": row.requested.action.to_string(), "cancelled": true }))
     }
 
@@ -265,7 +264,7 @@ impl Call<'_> {
         ok(value)
     }
 
-    fn decide(&self, id: &str) -> Answer {
+    async fn decide(&self, id: &str) -> Answer {
         let id = EscalationId::parse(id).ok_or_else(|| not_found("escalation"))?;
         let word = self.body["choice"].as_str().unwrap_or_default();
         let choice = Choice::parse(word).ok_or_else(|| {
@@ -284,12 +283,15 @@ impl Call<'_> {
                 .and_then(|version| version.try_into().ok()),
         };
         match self.gateway.0.driver.decide(id, decision) {
-            Ok(account) => ok(json!({
-                "escalation": id.to_string(),
-                "account": account.as_str(),
-                "choice": choice.word(),
-                "decided_by": self.operator.as_str(),
-            })),
+            Ok((account, receipt)) => {
+                durable(receipt).await?;
+                ok(json!({
+                    "escalation": id.to_string(),
+                    "account": account.as_str(),
+                    "choice": choice.word(),
+                    "decided_by": self.operator.as_str(),
+                }))
+            }
             Err(refused) => Err(Box::new(refusal(&refused))),
         }
     }
@@ -337,7 +339,7 @@ impl Call<'_> {
         json!({ "tasks": list })
     }
 
-    fn cancel_task(&self) -> Answer {
+    async fn cancel_task(&self) -> Answer {
         let name = self.body["task"].as_str().unwrap_or_default();
         let task = Task::new(name).map_err(|cause| invalid(format!("`task`: {cause}")))?;
         let driver = &self.gateway.0.driver;
@@ -362,9 +364,10 @@ impl Call<'_> {
             }
         };
         let by = CancelledBy::Operator(self.operator.clone());
-        driver
+        let receipt = driver
             .cancel_task(&(agent.clone(), task), by)
             .map_err(|_| Problem::of_request(RequestCode::Conflict, "too many tasks are open"))?;
+        durable(receipt).await?;
         ok(json!({ "task": name, "agent": agent.as_str(), "cancelled": true }))
     }
 
@@ -436,11 +439,10 @@ impl Call<'_> {
         let mut last_failure = Value::Null;
         if let Some(task) = run.task.clone() {
             let by = CancelledBy::Task;
-            let _ = self
-                .gateway
-                .0
-                .driver
-                .cancel_task(&(run.agent.clone(), task.clone()), by);
+            let key = (run.agent.clone(), task.clone());
+            if let Ok(receipt) = self.gateway.0.driver.cancel_task(&key, by) {
+                durable(receipt).await?;
+            }
             let query = ActionQuery {
                 task: Some(task),
                 limit: 20,
