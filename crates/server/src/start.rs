@@ -239,10 +239,7 @@ impl Running {
         // A write whose caller has left goes on as well.
         let driver = &self.gateway.0.driver;
         let open = async { tokio::join!(self.connections.wait(), driver.writes_settled()) };
-        if tokio::time::timeout(STOP_TIME_MAX, open)
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(STOP_TIME_MAX, open).await.is_err() {
             tracing::warn!(
                 "calls were still open; writes among them are settled at the next start"
             );

@@ -19,25 +19,24 @@ mod people;
 mod rebuild;
 mod receipts;
 mod registry;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
-use rategov_core::action::breaker::{Constraint, Path};
-use rategov_core::engine::{
-    BodyEnd, Chance, Engine, LookupReport, Output, Report, Submit,
-    TaskAllowance,
-};
+use rategov_core::engine::{BodyEnd, Chance, Engine, LookupReport, Output, Report, Submit};
 use rategov_core::event::{CancelledBy, Record, Requested};
-use rategov_core::id::{Account, ActionId, AttemptNo, Endpoint};
+use rategov_core::id::{Account, ActionId, AttemptNo};
 use rategov_core::ledger::Change;
-use rategov_core::tasks::{TaskBook, TaskKey, TaskOutput, TaskRefusal};
-use rategov_core::time::{Draw, Moment, Span};
+use rategov_core::tasks::{TaskBook, TaskKey};
+use rategov_core::time::{Draw, Moment};
 use rategov_store::{Ack, Attachment, Entry, Journal, Payload, Source, Store};
 
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use tasks::Booking;
 
 use crate::fail;
 
@@ -176,33 +175,6 @@ impl Driver {
 
     // ---- calls ---------------------------------------------------------------
 
-    /// Whether a call of a task may be admitted.
-    ///
-    /// # Errors
-    /// [`TaskRefusal`].
-    pub fn admit_task(
-        &self,
-        key: &TaskKey,
-        goal: Option<String>,
-        path: &Path,
-    ) -> Result<TaskAllowance, TaskRefusal> {
-        let now = self.0.clock.now();
-        let mut tasks = lock(&self.0.tasks);
-        let allowance = tasks.admit(now, key, goal, path);
-        self.pump_tasks(&mut tasks, None);
-        allowance
-    }
-
-    /// The deadline of a task.
-    pub fn task_deadline(&self, key: &TaskKey) -> Option<Moment> {
-        lock(&self.0.tasks).deadline(key)
-    }
-
-    /// Whether a granted send of a task may still leave.
-    pub fn may_send(&self, key: &TaskKey) -> bool {
-        lock(&self.0.tasks).may_send(key)
-    }
-
     /// Whether the journal has room for a new call.
     pub fn has_room(&self) -> bool {
         JOURNAL_RESERVE <= self.0.journal.free()
@@ -300,34 +272,6 @@ impl Driver {
     pub fn caller_gone(&self, cell: &Arc<Cell>, action: ActionId) {
         let now = self.0.clock.now();
         self.with(cell, |engine| engine.handle_caller_gone(now, action));
-    }
-
-    /// A path of a task failed in a way that no repeat can mend, or succeeded.
-    pub fn note_path(
-        &self,
-        key: &TaskKey,
-        path: &Path,
-        failure: Option<&rategov_core::action::failure::Failure>,
-    ) -> Option<Constraint> {
-        let now = self.0.clock.now();
-        let mut tasks = lock(&self.0.tasks);
-        let tripped = match failure {
-            Some(failure) => tasks.failed(now, key, path, failure),
-            None => {
-                tasks.succeeded(key, path);
-                None
-            }
-        };
-        self.pump_tasks(&mut tasks, None);
-        tripped
-    }
-
-    /// The breaker stopped the path of a write: a person is asked whether it opens.
-    pub fn path_stopped(&self, cell: &Arc<Cell>, task: &TaskKey, endpoint: &Endpoint, why: &str) {
-        let now = self.0.clock.now();
-        self.with(cell, |engine| {
-            engine.handle_path_stopped(now, chance(), task.clone(), endpoint.clone(), why);
-        });
     }
 
     // ---- operators -----------------------------------------------------------
@@ -479,27 +423,6 @@ impl Driver {
         taken
     }
 
-    fn pump_tasks(&self, tasks: &mut TaskBook, mut receipt: Option<&mut Receipt>) {
-        while let Some(output) = tasks.poll_output() {
-            match output {
-                TaskOutput::Record(record) => {
-                    let entry = Entry {
-                        source: Source::Tasks,
-                        generation: self.0.tasks_generation.load(Ordering::Acquire),
-                        wall: self.0.clock.wall_of(record.at),
-                        record,
-                        attachments: Vec::new(),
-                    };
-                    if self.hand_over(entry, receipt.as_deref_mut()).is_err() {
-                        tasks.handle_commit_failed();
-                    }
-                }
-                TaskOutput::Cancelled { key, by } => self.spread_cancellation(key, by),
-                TaskOutput::Faulted => self.rebuild_tasks(),
-            }
-        }
-    }
-
     /// Tells every engine that a task ended. Not under the task book's lock of
     /// the caller's caller: each engine is told from a task of its own.
     fn spread_cancellation(&self, key: TaskKey, by: CancelledBy) {
@@ -511,29 +434,6 @@ impl Driver {
                     engine.handle_task_cancelled(now, chance(), &key.0, &key.1, &by);
                 });
             });
-        }
-    }
-
-    /// Books what an engine asked for, under the task book's lock.
-    fn book(&self, tasks: &mut TaskBook, now: Moment, bookings: Vec<Booking>) {
-        for booking in bookings {
-            match booking {
-                Booking::Charge {
-                    task,
-                    retries,
-                    waited,
-                } => tasks.charge(now, &task, retries, waited),
-                Booking::OpenPath { task, path } => tasks.open_path(&task, &path),
-            }
-        }
-        self.pump_tasks(tasks, None);
-    }
-
-    /// Books what came up while the task book was not at hand.
-    fn book_later(&self, bookings: Vec<Booking>) {
-        if !bookings.is_empty() {
-            let now = self.0.clock.now();
-            self.book(&mut lock(&self.0.tasks), now, bookings);
         }
     }
 
@@ -581,18 +481,6 @@ impl Driver {
             }
         }
     }
-}
-
-/// Something to book on a task.
-enum Booking {
-    /// Repeats and waited time.
-    Charge {
-        task: TaskKey,
-        retries: u32,
-        waited: Span,
-    },
-    /// A person gives a stopped path a new chance.
-    OpenPath { task: TaskKey, path: Path },
 }
 
 /// What chance gives to one call of an engine.

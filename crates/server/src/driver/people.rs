@@ -24,8 +24,9 @@ impl Driver {
     ) -> Result<(Account, Receipt), DecisionError> {
         let now = self.0.clock.now();
         for cell in self.cells() {
-            let asked =
-                lock(&cell.engine).escalations().any(|row| row.escalation == escalation);
+            let asked = lock(&cell.engine)
+                .escalations()
+                .any(|row| row.escalation == escalation);
             if asked {
                 fail::point(fail::DECISION_BEFORE_ENGINE);
                 let mut decided = Err(DecisionError::NotOpen);
@@ -42,7 +43,9 @@ impl Driver {
     /// An action is told to stop.
     pub fn cancel(&self, cell: &Arc<Cell>, action: ActionId, by: CancelledBy) -> Receipt {
         let now = self.0.clock.now();
-        self.for_the_record(cell, |engine| engine.handle_cancel(now, chance(), action, by))
+        self.for_the_record(cell, |engine| {
+            engine.handle_cancel(now, chance(), action, by)
+        })
     }
 
     /// A task ends; nothing of it ever sends again.

@@ -143,9 +143,10 @@ impl Driver {
     }
 
     fn has_a_write_in_hand(&self, tables: &Tables) -> bool {
-        tables.actions.iter().any(|row| {
-            row.requested.class.is_write() && self.0.registry.has(row.requested.action)
-        })
+        tables
+            .actions
+            .iter()
+            .any(|row| row.requested.class.is_write() && self.0.registry.has(row.requested.action))
     }
 
     /// The same for the task book.

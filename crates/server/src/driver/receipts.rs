@@ -55,7 +55,9 @@ impl Receipt {
     /// Whether this entry is the better one to wait for: the last of the most
     /// durable of a decision, which has the others behind it.
     pub(super) fn is_outdone_by(&self, entry: &Entry) -> bool {
-        self.0.as_ref().is_none_or(|promise| promise.durability <= entry.record.durability)
+        self.0
+            .as_ref()
+            .is_none_or(|promise| promise.durability <= entry.record.durability)
     }
 }
 
@@ -71,7 +73,10 @@ impl Receipts {
         let (keep, kept) = oneshot::channel();
         let place = (entry.source.clone(), entry.generation, entry.record.seq);
         lock(&self.0).insert(place, keep);
-        Receipt(Some(Promise { durability: entry.record.durability, kept }))
+        Receipt(Some(Promise {
+            durability: entry.record.durability,
+            kept,
+        }))
     }
 
     /// The queue did not take the entry.
@@ -102,18 +107,30 @@ mod tests {
     use super::*;
 
     fn entry(seq: u64, durability: Durability) -> Entry {
-        let event = Event::PolicyChanged { policy_digest: [0; 32] };
+        let event = Event::PolicyChanged {
+            policy_digest: [0; 32],
+        };
         Entry {
             source: Source::Tasks,
             generation: 1,
-            record: Record { seq: RecordSeq(seq), at: Moment::START, durability, event },
+            record: Record {
+                seq: RecordSeq(seq),
+                at: Moment::START,
+                durability,
+                event,
+            },
             wall: WallTime::from_secs(0),
             attachments: Vec::new(),
         }
     }
 
     fn ack(seq: u64, result: Result<(), CommitFailed>) -> Ack {
-        Ack { source: Source::Tasks, generation: 1, seq: RecordSeq(seq), result }
+        Ack {
+            source: Source::Tasks,
+            generation: 1,
+            seq: RecordSeq(seq),
+            result,
+        }
     }
 
     #[tokio::test]

@@ -104,10 +104,11 @@ impl Registry {
             return;
         };
         let boxes = lock(&self.0);
-        let address = boxes.get(&action).filter(|address| address.generation == generation);
-        let delivered = address.is_some_and(|address| {
-            address.sender.send(Mail::Output(output)).is_ok()
-        });
+        let address = boxes
+            .get(&action)
+            .filter(|address| address.generation == generation);
+        let delivered =
+            address.is_some_and(|address| address.sender.send(Mail::Output(output)).is_ok());
         if !delivered {
             tracing::debug!(%action, "nobody waits for this action any more");
         }

@@ -149,7 +149,9 @@ impl Runner {
             _ => Code::OutcomeUnknown,
         };
         let why = "the journal can't be written, so what came of the write can't be recorded";
-        let problem = Problem::of_action(code).because(why).with("sent", 0 < self.attempts);
+        let problem = Problem::of_action(code)
+            .because(why)
+            .with("sent", 0 < self.attempts);
         self.answer_problem(problem, None);
     }
 
