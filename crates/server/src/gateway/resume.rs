@@ -113,7 +113,7 @@ impl Resume for Gateway {
 
     fn start(&self, row: &ActionRow, mut mailbox: Mailbox) {
         let (gateway, row) = (self.clone(), row.clone());
-        tokio::spawn(async move {
+        self.0.runtime.spawn(async move {
             // The payload is there once the engine says something: a child's commits
             // with its first record.
             let Some(first) = mailbox.next().await else {

@@ -13,7 +13,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::{Given, Operators};
-use crate::agents::{blocking, described, find_action};
+use crate::agents::{Whose, blocking, described, find_action};
 use crate::auth::run_tokens::{RunId, RunRequest};
 use crate::driver::clock::rfc3339;
 use crate::gateway::problem::{Problem, RequestCode};
@@ -207,7 +207,7 @@ impl Call<'_> {
 
     async fn action(&self, name: &str) -> Answer {
         let name = crate::agents::decode(name);
-        let row = find_action(self.gateway, &name)
+        let row = find_action(self.gateway, &name, Whose::Everybody)
             .await?
             .ok_or_else(|| not_found("action"))?;
         ok(described(self.gateway, &row).await?)
@@ -215,7 +215,7 @@ impl Call<'_> {
 
     async fn cancel(&self, name: &str) -> Answer {
         let name = crate::agents::decode(name);
-        let row = find_action(self.gateway, &name)
+        let row = find_action(self.gateway, &name, Whose::Everybody)
             .await?
             .ok_or_else(|| not_found("action"))?;
         let driver = &self.gateway.0.driver;
@@ -253,7 +253,8 @@ impl Call<'_> {
         let (account, it) = found.ok_or_else(|| not_found("escalation"))?;
         let mut value = wire::escalation(self.times(), account.as_ref(), &it.row);
         if let Some(action) = it.row.action
-            && let Some(row) = find_action(self.gateway, &action.to_string()).await?
+            && let Some(row) =
+                find_action(self.gateway, &action.to_string(), Whose::Everybody).await?
         {
             let mut dossier = described(self.gateway, &row).await?;
             dossier["attempts"] = dossier["attempts_made"].take();
@@ -470,7 +471,7 @@ impl Call<'_> {
         let action = match self.parameter("action") {
             None => None,
             Some(name) => {
-                let row = find_action(self.gateway, &name).await?;
+                let row = find_action(self.gateway, &name, Whose::Everybody).await?;
                 Some(row.ok_or_else(|| not_found("action"))?.requested.action)
             }
         };
