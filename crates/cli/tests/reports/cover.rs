@@ -16,10 +16,13 @@ pub(crate) enum Coverage {
 /// Plays a changed scenario of its own.
 pub(crate) type Variant = fn(&Report) -> Verdict;
 
+/// Judges what was played.
+pub(crate) type Judge = fn(&Played) -> Verdict;
+
 /// How it is played and judged.
 pub(crate) struct Cover {
     prepare: fn(&mut Play),
-    hand: Vec<(&'static str, fn(&Played) -> Verdict)>,
+    hand: Vec<(&'static str, Judge)>,
     instead: Vec<(&'static str, &'static str, &'static str)>,
     apart: Vec<(&'static str, &'static str)>,
     variants: Vec<(&'static str, Variant)>,
@@ -46,7 +49,7 @@ impl Cover {
     }
 
     /// A text of the report, or a variant's own, that this judges.
-    pub(crate) fn judge(mut self, text: &'static str, judge: fn(&Played) -> Verdict) -> Cover {
+    pub(crate) fn judge(mut self, text: &'static str, judge: Judge) -> Cover {
         self.hand.push((text, judge));
         self
     }

@@ -308,7 +308,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "a test reads vectors")]
     fn the_foreign_vectors_for_lists_and_dictionaries_hold() {
         let root = std::env::var("RATEGOV_VECTORS")
             .unwrap_or_else(|_| format!("{}/../../../shared/vectors", env!("CARGO_MANIFEST_DIR")));

@@ -105,6 +105,7 @@ fn addressee(output: &Output) -> Option<ActionId> {
         | Output::Abort { action } => Some(*action),
         Output::Record(_)
         | Output::ChargeTask { .. }
+        | Output::OpenPath { .. }
         | Output::Child { .. }
         | Output::Asked { .. }
         | Output::Changed(_)

@@ -196,6 +196,7 @@ impl Runner {
             Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }
+            | Output::OpenPath { .. }
             | Output::Child { .. }
             | Output::Asked { .. }
             | Output::Changed(_)

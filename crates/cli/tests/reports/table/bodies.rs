@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
                 ..Client::default()
             };
             for endpoint in &mut play.setup.endpoints {
-                endpoint.0 = "POST /v1/responses".to_owned();
+                "POST /v1/responses".clone_into(&mut endpoint.0);
             }
             play.setup.endpoints.dedup_by(|one, other| one.0 == other.0);
         })

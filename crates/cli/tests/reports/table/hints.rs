@@ -216,9 +216,9 @@ fn reset_form(report: &Report, form: &str, expected_ms: f64) -> Verdict {
 
 fn reset_as_a_date(report: &Report) -> Verdict {
     let mut play = Play::of(report);
-    play.setup.preset = "anthropic".to_owned();
+    "anthropic".clone_into(&mut play.setup.preset);
     for client in &mut play.clients {
-        client.send = "POST /v1/messages".to_owned();
+        "POST /v1/messages".clone_into(&mut client.send);
     }
     play.setup.endpoints = vec![("POST /v1/messages".to_owned(), "generation", String::new())];
     play.upstream(json!([

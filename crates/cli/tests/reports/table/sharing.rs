@@ -158,7 +158,7 @@ pub(super) const ROWS: &[Row] = &[
             between("the light agent's start", light.map_or(f64::INFINITY, |(at, _)| *at), 500.0, 1_000.0)
         }))),
     ("R80", || Covered(covered()
-        .with(|play| share_of_batch(play))
+        .with(share_of_batch)
         .judge("interactive wait p95 <= 500 ms", |played| {
             let mut waits: Vec<f64> = played.of(1).iter().map(|seen| seen.ended_ms - seen.sent_ms - 50.0).collect();
             waits.sort_by(f64::total_cmp);
@@ -195,9 +195,8 @@ fn on_the_wire(status: &serde_json::Value) -> Option<u64> {
 }
 
 fn share_of_batch(play: &mut Play) {
-    play.setup.extra =
-        "priorities: { interactive: {}, normal: { floor: 0% }, background: { floor: 10% } }\n"
-            .to_owned();
+    "priorities: { interactive: {}, normal: { floor: 0% }, background: { floor: 10% } }\n"
+        .clone_into(&mut play.setup.extra);
     for client in &mut play.clients {
         client.who = client.priority.clone();
     }

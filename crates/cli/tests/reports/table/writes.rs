@@ -103,7 +103,7 @@ pub(super) const ROWS: &[Row] = &[
     ("R44", || Covered(covered()
         .with(|play| {
             for client in &mut play.clients[1..] {
-                client.send = "GET status of op K".to_owned();
+                "GET status of op K".clone_into(&mut client.send);
             }
         })
         .judge("status at 60 s: in_progress; at 230 s: done with stored result", |played| {
