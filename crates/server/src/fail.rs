@@ -5,8 +5,8 @@
 //! kills a governor at each of them while the provider misbehaves in every way
 //! there is, and counts effects in the provider's own ledger.
 
-pub use rategov_store::fail::{Unknown, VARIABLE, die, is_due, point};
 use rategov_store::fail::{Point, WRITER_POINTS};
+pub use rategov_store::fail::{Unknown, VARIABLE, die, is_due, point};
 
 rategov_store::fail_points! {
     /// The points of the server, in the order in which a write passes them.
@@ -77,7 +77,10 @@ mod tests {
         let names: BTreeSet<&str> = points.iter().map(|point| point.name).collect();
         assert_eq!(names.len(), points.len());
         for point in points {
-            let snake = point.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            let snake = point
+                .name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b == b'_');
             assert!(snake && point.says.ends_with('.'), "{point:?}");
         }
     }

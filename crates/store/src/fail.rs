@@ -124,10 +124,7 @@ pub fn is_due(point: Point) -> bool {
 
 /// Kills the process.
 pub fn die() -> ! {
-    let _ = rustix::process::kill_process(
-        rustix::process::getpid(),
-        rustix::process::Signal::KILL,
-    );
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     // The signal is on its way to every thread; this one does nothing more.
     loop {
         std::thread::park();
@@ -183,7 +180,13 @@ mod tests {
 
     #[test]
     fn what_is_no_point_and_no_pass_arms_nothing() {
-        for text in ["before_commit:0", "before_commit:", "before_commit:x", ":1", ""] {
+        for text in [
+            "before_commit:0",
+            "before_commit:",
+            "before_commit:x",
+            ":1",
+            "",
+        ] {
             check_passes(text, None);
         }
     }
@@ -195,7 +198,12 @@ mod tests {
             known: WRITER_POINTS.iter().map(|point| point.name).collect(),
         };
         let text = unknown.to_string();
-        assert!(text.starts_with("RATEGOV_FAIL_POINT is \"befor_commit\""), "{text}");
-        assert!(text.ends_with("before_commit, after_commit_before_sync, after_sync_before_ack, after_ack"));
+        assert!(
+            text.starts_with("RATEGOV_FAIL_POINT is \"befor_commit\""),
+            "{text}"
+        );
+        assert!(text.ends_with(
+            "before_commit, after_commit_before_sync, after_sync_before_ack, after_ack"
+        ));
     }
 }

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use super::answer::AnswerBody;
 use super::error_body::{self, ErrorText};
 use super::evidence::{BodyEnd, EndMark};
+use super::purpose::Purpose;
 use super::sse_opening::{self, Opening};
 
 /// Largest answer to a write that is stored for those who ask again.
@@ -75,15 +76,6 @@ enum Wanted {
     Nothing,
     UpTo(usize),
     FirstEvent,
-}
-
-/// Who reads: what an answer means differs for writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// The result is stored before anybody sees it.
-    Write,
-    /// It streams on as soon as it is judged.
-    Read,
 }
 
 /// An answer, read as far as needed.

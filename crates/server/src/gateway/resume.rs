@@ -11,9 +11,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, request};
 use http_body_util::Full;
 use rategov_core::engine::Setup;
+use rategov_core::event::Requested;
 use rategov_core::id::{Account, Task};
 use rategov_core::policy::{AccountPolicy, TaskLimits};
-use rategov_core::event::Requested;
 use rategov_core::record::ActionRow;
 use rategov_core::tasks::DEFAULT_TASK;
 use rategov_store::{Attachment, Payload as StoredPayload};
@@ -21,11 +21,11 @@ use rategov_store::{Attachment, Payload as StoredPayload};
 use super::framing::Framing;
 use super::job::{Job, Payload};
 use super::policy::{duration, timeouts};
-use super::reading::Purpose;
+use super::purpose::Purpose;
 use super::run::Runner;
 use super::serve::Gateway;
 use super::spool::{Spool, SpoolLimits};
-use crate::driver::{Mailbox, Resume};
+use crate::driver::{Cell, Mailbox, Resume};
 
 /// A request's head as it is stored.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -111,17 +111,25 @@ impl Resume for Gateway {
         })
     }
 
-    fn start(&self, row: &ActionRow, mut mailbox: Mailbox) {
-        let (gateway, row) = (self.clone(), row.clone());
-        tokio::spawn(async move {
+    fn start(&self, cell: &Arc<Cell>, row: &ActionRow, mut mailbox: Mailbox) {
+        let (gateway, cell, row) = (self.clone(), Arc::clone(cell), row.clone());
+        self.0.runtime.spawn(async move {
             // The payload is there once the engine says something: a child's commits
             // with its first record.
-            let Some(first) = mailbox.next().await else { return };
-            let cell = gateway.0.driver.cell(&row.requested.account);
+            let first = tokio::select! {
+                biased;
+                first = mailbox.next() => first,
+                () = cell.closed() => None,
+            };
+            let Some(first) = first else {
+                return;
+            };
             let driver = gateway.0.driver.clone();
             match gateway.job_of(&row).await {
                 Some(job) => {
-                    Runner::new(driver, cell, mailbox, job, None).run_from(vec![first]).await;
+                    Runner::new(driver, cell, mailbox, job, None)
+                        .run_from(vec![first])
+                        .await;
                 }
                 None => {
                     tracing::error!(
@@ -129,7 +137,7 @@ impl Resume for Gateway {
                         "the route or payload of an action is gone; a person must settle it"
                     );
                     // The mailbox stays open, so that nobody starts it twice.
-                    crate::driver::hold_open(mailbox).await;
+                    crate::driver::hold_open(&cell, mailbox).await;
                 }
             }
         });
@@ -138,11 +146,14 @@ impl Resume for Gateway {
     fn child_payload(&self, parent: StoredPayload, child: &Requested) -> Option<Attachment> {
         let policy = Gateway::policy(self);
         let provider = child.provider.as_str();
-        let route = policy.routes.resolve(provider, &child.method, &child.path)?;
+        let route = policy
+            .routes
+            .resolve(provider, &child.method, &child.path)?;
         let mut head = StoredHead::decode(&parent.head)?;
         if let (Some(name), Some(key)) = (&route.rule.idempotency_header, &child.key) {
             head.headers.retain(|(own, _)| own != name.as_str());
-            head.headers.push((name.as_str().to_owned(), key.clone().into_bytes()));
+            head.headers
+                .push((name.as_str().to_owned(), key.clone().into_bytes()));
         }
         Some(Attachment::Payload(StoredPayload {
             action: child.action,
@@ -176,6 +187,9 @@ impl Gateway {
             .await
             .ok()?
             .ok()?;
+        let external_ref = stored
+            .as_ref()
+            .and_then(|stored| route.rule.external_ref_in(&stored.body));
         let (mut head, payload) = match stored {
             Some(stored) => {
                 let stored_head = StoredHead::decode(&stored.head)?;
@@ -223,16 +237,13 @@ impl Gateway {
             rule: Arc::clone(&route.rule),
             parameters: route.parameters.clone(),
             class: requested.class,
-            purpose: if requested.class.is_write() {
-                Purpose::Write
-            } else {
-                Purpose::Read
-            },
+            purpose: Purpose::of(requested.class, requested.detached),
             task: (requested.agent.clone(), task),
             key: requested.key.clone(),
             known_operation: row.operation_id.clone(),
-            external_ref: None,
+            external_ref,
             respond_async: false,
+            patience: None,
             client_stall: duration(policy.settings.client_stall),
         })
     }
