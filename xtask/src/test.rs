@@ -139,7 +139,14 @@ impl Run<'_> {
     fn documentation(&self) -> anyhow::Result<End> {
         let mut command = self.command();
         command.env("RUSTDOCFLAGS", "-D warnings");
-        command.args(["doc", "--workspace", "--no-deps", "--locked"]);
+        // Private items too: this documentation is for whoever reads the code.
+        command.args([
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--locked",
+            "--document-private-items",
+        ]);
         tools::run(&mut command)?;
         Ok(End::Done)
     }
