@@ -35,9 +35,9 @@ BROKEN = {
         "read",
     ),
     "a contradiction": (
-        BASE + "    endpoints:\n      - match: POST /x\n        class: idempotent_write\n        idempotency: { lifetime: 24h }\n",
-        7,
-        "header",
+        BASE + "    endpoints:\n      - { match: POST /x, class: idempotent_write }\n",
+        5,
+        "nothing makes this write repeatable",
     ),
     "a base URL that is none": ("providers:\n  billing:\n    base_url: ftp://x\n", 3, "http"),
     "a name that no provider can have": ("providers:\n  run: { base_url: http://127.0.0.1:1 }\n", 2, "run"),
