@@ -139,14 +139,7 @@ impl Run<'_> {
     fn documentation(&self) -> anyhow::Result<End> {
         let mut command = self.command();
         command.env("RUSTDOCFLAGS", "-D warnings");
-        // Private items too: this documentation is for whoever reads the code.
-        command.args([
-            "doc",
-            "--workspace",
-            "--no-deps",
-            "--locked",
-            "--document-private-items",
-        ]);
+        command.args(["doc", "--workspace", "--no-deps", "--locked"]);
         tools::run(&mut command)?;
         Ok(End::Done)
     }
