@@ -1,8 +1,7 @@
 //! `cargo xtask sim`: hands seeds to the simulator of `crates/sim`.
 //!
-//! The simulator is a program of its own, built with optimisation because a long
-//! run is the point. Its arguments are the same words, so that a seed which a
-//! test printed can be pasted here.
+//! The simulator is a program of its own. Its arguments are the same words, so
+//! that a seed which a test printed can be pasted here.
 
 use std::path::Path;
 
@@ -23,13 +22,20 @@ pub struct Seeds {
     end: u64,
 }
 
+/// How the simulator is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// As the tests were, so that nothing is built again: about 20 seeds a second
+    /// and core, each run twice.
+    AsTested,
+    /// Optimised, because a long run is the point.
+    Optimised,
+}
+
 impl Seeds {
-    /// The first `count` seeds.
-    pub const fn up_to(count: u64) -> Seeds {
-        Seeds {
-            first: 0,
-            end: count,
-        }
+    /// The seeds from `first` up to, but not including, `end`.
+    pub const fn between(first: u64, end: u64) -> Seeds {
+        Seeds { first, end }
     }
 
     /// Reads `--seed N` or `--seeds A..B`. The error is a sentence for a person.
@@ -78,12 +84,15 @@ impl Seeds {
 }
 
 /// Builds the simulator and runs it.
-pub fn run(root: &Path, seeds: Seeds) -> anyhow::Result<()> {
+pub fn run(root: &Path, seeds: Seeds, build: Build) -> anyhow::Result<()> {
     if !has_simulator(&tools::metadata(root)?) {
         bail!("crates/sim has no program `sim`\nhint: it belongs in crates/sim/src/bin/sim.rs");
     }
     let mut command = tools::cargo(root);
-    command.args(["run", "--quiet", "--release", "--locked"]);
+    command.args(["run", "--quiet", "--locked"]);
+    if build == Build::Optimised {
+        command.arg("--release");
+    }
     command.args(["--package", PACKAGE, "--bin", PROGRAM, "--"]);
     tools::run(command.args(seeds.words()))
 }

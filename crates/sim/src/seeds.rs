@@ -26,11 +26,7 @@ impl fmt::Display for Failure {
             writeln!(f, "{line}")?;
         }
         writeln!(f, "seed {} broke {}", self.seed, self.what)?;
-        write!(
-            f,
-            "hint: cargo run -p rategov-sim --bin sim -- --seed {}",
-            self.seed
-        )
+        write!(f, "hint: cargo xtask sim --seed {}", self.seed)
     }
 }
 
@@ -86,15 +82,37 @@ pub struct Sum {
     pub arrivals: u64,
     /// Deaths of the process.
     pub deaths: u64,
+    /// Batches of the journal that were lost.
+    pub commits_lost: u64,
+    /// Questions that people answered.
+    pub decisions: u64,
+    /// Scopes that were closed until somebody reopened them.
+    pub reopened: u64,
 }
 
 impl Sum {
-    fn add(&mut self, ended: &Ended) {
-        self.seeds += 1;
-        self.steps += ended.steps;
-        self.actions += ended.actions;
-        self.arrivals += ended.arrivals;
-        self.deaths += ended.deaths;
+    fn of(ended: &Ended) -> Sum {
+        Sum {
+            seeds: 1,
+            steps: ended.steps,
+            actions: ended.actions,
+            arrivals: ended.arrivals,
+            deaths: ended.deaths,
+            commits_lost: ended.commits_lost,
+            decisions: ended.decisions,
+            reopened: ended.reopened,
+        }
+    }
+
+    fn add(&mut self, other: &Sum) {
+        self.seeds += other.seeds;
+        self.steps += other.steps;
+        self.actions += other.actions;
+        self.arrivals += other.arrivals;
+        self.deaths += other.deaths;
+        self.commits_lost += other.commits_lost;
+        self.decisions += other.decisions;
+        self.reopened += other.reopened;
     }
 }
 
@@ -102,8 +120,16 @@ impl fmt::Display for Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} seeds, each twice the same: {} steps, {} actions, {} requests, {} deaths",
-            self.seeds, self.steps, self.actions, self.arrivals, self.deaths
+            "{} seeds, each twice the same: {} steps, {} actions, {} requests, {} deaths, \
+             {} lost commits, {} decisions, {} scopes reopened",
+            self.seeds,
+            self.steps,
+            self.actions,
+            self.arrivals,
+            self.deaths,
+            self.commits_lost,
+            self.decisions,
+            self.reopened
         )
     }
 }
@@ -121,7 +147,7 @@ pub fn run_all(seeds: Range<u64>) -> Result<Sum, Failure> {
                 scope.spawn(move || {
                     let mut sum = Sum::default();
                     for seed in seeds.filter(|seed| seed % threads == part) {
-                        sum.add(&run(seed)?);
+                        sum.add(&Sum::of(&run(seed)?));
                     }
                     Ok(sum)
                 })
@@ -142,13 +168,7 @@ pub fn run_all(seeds: Range<u64>) -> Result<Sum, Failure> {
     let mut failures = Vec::new();
     for part in parts {
         match part {
-            Ok(part) => {
-                sum.seeds += part.seeds;
-                sum.steps += part.steps;
-                sum.actions += part.actions;
-                sum.arrivals += part.arrivals;
-                sum.deaths += part.deaths;
-            }
+            Ok(part) => sum.add(&part),
             Err(failure) => failures.push(failure),
         }
     }

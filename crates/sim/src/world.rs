@@ -77,6 +77,8 @@ enum Due {
     RebuildBook,
     Die(Death),
     Start,
+    /// An operator looks whether a site waits for somebody.
+    Reopen(usize),
 }
 
 /// A world. See the module.
@@ -98,6 +100,7 @@ pub struct World {
     due: BTreeMap<(Moment, u64), Due>,
     serial: u64,
     steps: u64,
+    count: Count,
     check: Check,
     trace: Trace,
     wire_chance: Random,
@@ -120,6 +123,20 @@ pub struct Ended {
     pub arrivals: u64,
     /// How often the process died.
     pub deaths: u64,
+    /// Batches of the journal that were lost.
+    pub commits_lost: u64,
+    /// Questions that people answered.
+    pub decisions: u64,
+    /// Scopes that were closed until somebody reopened them.
+    pub reopened: u64,
+}
+
+/// What is counted on the way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    commits_lost: u64,
+    decisions: u64,
+    reopened: u64,
 }
 
 impl World {
@@ -145,6 +162,7 @@ impl World {
             due: BTreeMap::new(),
             serial: 0,
             steps: 0,
+            count: Count::default(),
             check: Check::default(),
             trace: Trace::new(aloud),
             wire_chance: Random::new(seed, "wires"),
@@ -190,6 +208,9 @@ impl World {
                 .map(|site| site.ledger().totals().arrived)
                 .sum(),
             deaths: u64::from(self.life) - 1,
+            commits_lost: self.count.commits_lost,
+            decisions: self.count.decisions,
+            reopened: self.count.reopened,
         })
     }
 
@@ -216,6 +237,9 @@ impl World {
             self.at(at, Due::Die(death));
         }
         self.at(BEGIN, Due::Start);
+        for site in 0..self.scenario.places.len() {
+            self.at(self.scenario.calm_from, Due::Reopen(site));
+        }
     }
 
     /// The earliest thing that is due: something outside, or an engine's own time.
@@ -275,6 +299,7 @@ impl World {
             Due::RebuildBook => self.rebuild_book(),
             Due::Die(death) => self.die(death),
             Due::Start => self.start(),
+            Due::Reopen(site) => self.reopen(site),
         }
     }
 

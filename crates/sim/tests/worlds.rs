@@ -15,6 +15,9 @@ fn a_thousand_worlds_break_no_invariant_and_are_the_same_twice() {
     // Worlds in which nothing happens prove nothing.
     assert!(SEEDS * 15 < sum.actions, "{sum}");
     assert!(SEEDS < sum.deaths, "{sum}");
+    assert!(SEEDS < sum.decisions, "{sum}");
+    assert!(SEEDS / 5 < sum.commits_lost, "{sum}");
+    assert!(SEEDS / 100 < sum.reopened, "{sum}");
 }
 
 /// The first seed that finds the bug, and what it says.
@@ -64,9 +67,6 @@ fn a_failing_seed_says_how_to_run_it_again() {
         tail: vec!["the last thing that happened".to_owned()],
     };
     let text = failure.to_string();
-    assert!(
-        text.ends_with("cargo run -p rategov-sim --bin sim -- --seed 7"),
-        "{text}"
-    );
+    assert!(text.ends_with("cargo xtask sim --seed 7"), "{text}");
     assert!(text.contains("op-3 happened 2 times"));
 }

@@ -10,6 +10,7 @@
 //! was sent before, the arriving call is turned away.
 
 use super::Engine;
+use super::follow::until_reopened;
 use super::live::{Caller, Live, Turn};
 use super::outlook::Line;
 use super::output::{Output, Refusal, WaitReason};
@@ -78,7 +79,7 @@ impl Engine {
         let reason = wait.reason;
         let (code, why, retry_at) = match wait.until {
             None if reason == WaitReason::Scope(Reason::Closed) => {
-                let why = format!("{} is closed until somebody reopens it", wait.scope);
+                let why = until_reopened(&wait.scope);
                 (Code::QuotaExhausted, why, None)
             }
             Some(at) if requested.deadline < at => {

@@ -11,6 +11,7 @@ mod reads;
 mod refusals;
 mod repeats;
 mod restarts;
+mod shut;
 mod support;
 mod times;
 mod writes;

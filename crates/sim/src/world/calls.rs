@@ -6,11 +6,11 @@ use rategov_core::action::breaker::Path;
 use rategov_core::engine::{Marker, Submit};
 use rategov_core::event::{CancelledBy, Requested};
 use rategov_core::id::{
-    ActionId, Agent, Credential, Endpoint, EscalationId, Fingerprint, Provider, Task,
+    ActionId, Agent, Credential, Endpoint, EscalationId, Fingerprint, Operator, Provider, Task,
 };
 use rategov_core::tasks::{TaskKey, task_key};
 use rategov_core::time::{Moment, Span};
-use rategov_core::word::{Choice, State};
+use rategov_core::word::{Choice, Mode, State};
 
 use super::node::{account_of, scope_of};
 use super::order::{self, Order};
@@ -21,6 +21,9 @@ use crate::people::{self, Sight};
 
 /// How long a person waits before looking again.
 const LOOK_AGAIN: Span = Span::from_secs(5);
+/// How often an operator comes by in calm times, and for how long.
+const OPERATOR_COMES_EVERY: Span = Span::from_secs(600);
+const OPERATOR_STAYS: Span = Span::from_secs(2 * 3_600);
 /// When a copy of what was sent can't be on its way any more.
 const NO_COPY_AFTER: Span = Span::from_secs(12);
 
@@ -317,6 +320,7 @@ impl World {
         self.trace
             .note(now, format_args!("{choice} on {question}: {decided:?}"));
         if decided.is_ok() {
+            self.count.decisions += 1;
             self.take_decision(row.action, choice);
             let chance = self.chance();
             if let Some(cell) = self.cell(site)
@@ -328,6 +332,29 @@ impl World {
                 return Err(format!("invariant 11: {question} was decided twice"));
             }
         }
+        self.pump(site)
+    }
+
+    /// In calm times an operator looks after what is closed until somebody acts:
+    /// a question about it may have expired.
+    pub(super) fn reopen(&mut self, site: usize) -> Result<(), Broken> {
+        if self.now < self.scenario.calm_from + OPERATOR_STAYS {
+            self.later(OPERATOR_COMES_EVERY, Due::Reopen(site));
+        }
+        let (now, chance, scope) = (self.now, self.chance(), scope_of(site));
+        let Some(cell) = self.cell(site) else {
+            return Ok(());
+        };
+        let shut = |state: &rategov_core::ledger::ScopeState| {
+            state.mode == Mode::Closed && state.next_allowed_at.is_none()
+        };
+        if !cell.engine.scopes(now).iter().any(shut) {
+            return Ok(());
+        }
+        let by = Operator::new("bea").expect("short printable ASCII");
+        cell.engine.handle_resume(now, chance, &scope, by);
+        self.count.reopened += 1;
+        self.trace.note(now, format_args!("{scope} is reopened"));
         self.pump(site)
     }
 

@@ -195,6 +195,7 @@ impl World {
             return Ok(());
         }
         let lost = self.disk_chance.happens(self.trouble().commit_lost);
+        self.count.commits_lost += u64::from(lost);
         let acks = self.journal.commit(lost)?;
         if !self.journal.is_idle() {
             self.commit_is_due = true;

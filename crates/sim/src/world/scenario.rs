@@ -257,6 +257,10 @@ fn script(random: &mut Random, stores: Stores) -> Vec<Step> {
 }
 
 fn conduct(random: &mut Random, stores: Stores) -> Conduct {
+    if random.happens(30) {
+        // Somebody has to pay: closed until a person reopens it.
+        return Conduct::status(402);
+    }
     let effect = match random.happens(500) {
         true => Effect::Applied,
         false => Effect::Skipped,
