@@ -51,6 +51,7 @@ mod queue;
 mod restore;
 mod room;
 mod settle;
+mod spread;
 mod start;
 mod timers;
 mod ways;
@@ -109,6 +110,7 @@ pub struct Engine {
     /// When the dispatcher has something new to try.
     wake: Moment,
     pulse: outlook::Pulse,
+    spread: spread::Spread,
     retry_budget: RatioBudget,
     refusals: BTreeMap<Scope, RefusalWindow>,
     outbox: outbox::Outbox,
@@ -141,6 +143,7 @@ impl Engine {
             timers: Timers::default(),
             wake: Moment::NEVER,
             pulse: outlook::Pulse::default(),
+            spread: spread::Spread::default(),
             refusals: BTreeMap::new(),
             outbox: outbox::Outbox::new(),
         }

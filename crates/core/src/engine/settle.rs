@@ -78,6 +78,9 @@ impl Engine {
             live.open = Some(OnWire { what, ..wire });
         }
         self.teach(now, &mut chance, wire, &report.evidence);
+        if !matches!(report.evidence, Evidence::NotSent(_)) {
+            self.measure_spread(now, wire);
+        }
         if body != Body::Open {
             let agent = self.actions[&id].agent().clone();
             self.release(now, &mut chance, wire, &agent, &report.evidence);
@@ -216,6 +219,14 @@ impl Engine {
             }
         };
         self.publish(now, chance, changes);
+    }
+
+    /// A call that left was answered, or is lost: the limits learn how far apart
+    /// calls arrive.
+    pub(super) fn measure_spread(&mut self, now: Moment, wire: OnWire) {
+        if let Some(spread) = self.spread.took(now.since(wire.since)) {
+            self.ledger.set_spread(now, spread);
+        }
     }
 
     /// A send is over: its seats are free.

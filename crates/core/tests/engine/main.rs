@@ -12,6 +12,7 @@ mod refusals;
 mod repeats;
 mod restarts;
 mod shut;
+mod spread;
 mod support;
 mod times;
 mod writes;
