@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         ["test", "--full"] => test::run(&root(), Depth::Full),
         ["tidy"] => tidy::run(&root()),
         ["sim", rest @ ..] => match sim::Seeds::parse(rest) {
-            Ok(seeds) => sim::run(&root(), seeds, sim::Build::Optimised),
+            Ok(seeds) => sim::run(&root(), seeds),
             Err(mistake) => return misuse(&mistake),
         },
         ["bench"] => bench::run(&root(), Length::Full),

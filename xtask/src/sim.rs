@@ -1,7 +1,8 @@
 //! `cargo xtask sim`: hands seeds to the simulator of `crates/sim`.
 //!
 //! The simulator is a program of its own. Its arguments are the same words, so
-//! that a seed which a test printed can be pasted here.
+//! that a seed which a test printed can be pasted here. Whatever the profile, all
+//! assertions are on: a seed that failed in a test fails here.
 
 use std::path::Path;
 
@@ -14,22 +15,15 @@ use crate::tools;
 const PACKAGE: &str = "rategov-sim";
 /// Its program.
 const PROGRAM: &str = "sim";
+/// So many seeds are run with the build that the tests have left, about 20 a
+/// second and core, each twice. For more an optimised build pays for itself.
+const SEEDS_AS_TESTED: u64 = 2_000;
 
 /// Which seeds to run: from `first` up to, but not including, `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seeds {
     first: u64,
     end: u64,
-}
-
-/// How the simulator is built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Build {
-    /// As the tests were, so that nothing is built again: about 20 seeds a second
-    /// and core, each run twice.
-    AsTested,
-    /// Optimised, because a long run is the point.
-    Optimised,
 }
 
 impl Seeds {
@@ -70,6 +64,14 @@ impl Seeds {
         }
     }
 
+    /// How the simulator is built for them.
+    const fn profile(self) -> &'static str {
+        match self.end - self.first {
+            ..=SEEDS_AS_TESTED => "dev",
+            _ => "sim",
+        }
+    }
+
     /// The same seeds as words for the simulator.
     pub fn words(self) -> [String; 2] {
         if self.end - self.first == 1 {
@@ -84,15 +86,12 @@ impl Seeds {
 }
 
 /// Builds the simulator and runs it.
-pub fn run(root: &Path, seeds: Seeds, build: Build) -> anyhow::Result<()> {
+pub fn run(root: &Path, seeds: Seeds) -> anyhow::Result<()> {
     if !has_simulator(&tools::metadata(root)?) {
         bail!("crates/sim has no program `sim`\nhint: it belongs in crates/sim/src/bin/sim.rs");
     }
     let mut command = tools::cargo(root);
-    command.args(["run", "--quiet", "--locked"]);
-    if build == Build::Optimised {
-        command.arg("--release");
-    }
+    command.args(["run", "--quiet", "--locked", "--profile", seeds.profile()]);
     command.args(["--package", PACKAGE, "--bin", PROGRAM, "--"]);
     tools::run(command.args(seeds.words()))
 }
@@ -124,6 +123,13 @@ mod tests {
         check(&["--seed", "7"], Ok("--seed 7"));
         check(&["--seeds", "0..1000"], Ok("--seeds 0..1000"));
         check(&["--seeds", "5..6"], Ok("--seed 5"));
+    }
+
+    #[test]
+    fn many_seeds_are_worth_an_optimised_build() {
+        assert_eq!(Seeds::between(7, 8).profile(), "dev");
+        assert_eq!(Seeds::between(1_000, 3_000).profile(), "dev");
+        assert_eq!(Seeds::between(0, 2_001).profile(), "sim");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::needs::{self, EndToEnd};
-use crate::sim::{self, Build, Seeds};
+use crate::sim::{self, Seeds};
 use crate::steps::{End, Steps};
 use crate::{tidy, tools};
 
@@ -154,11 +154,11 @@ impl Run<'_> {
     }
 
     fn simulation(&self) -> anyhow::Result<End> {
-        let (end, build) = match self.depth {
-            Depth::Sampled => (SEEDS_SAMPLED_END, Build::AsTested),
-            Depth::Full => (SEEDS_FULL_END, Build::Optimised),
+        let end = match self.depth {
+            Depth::Sampled => SEEDS_SAMPLED_END,
+            Depth::Full => SEEDS_FULL_END,
         };
-        sim::run(self.root, Seeds::between(SEEDS_OF_TESTS, end), build)?;
+        sim::run(self.root, Seeds::between(SEEDS_OF_TESTS, end))?;
         Ok(End::Done)
     }
 

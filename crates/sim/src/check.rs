@@ -11,6 +11,7 @@
 //! | 6 | a cancelled action is never sent | in the journal's order |
 //! | 7 | not before the scope's hold and its own backoff | at its record |
 //! | 8 | nothing is sent again after bytes reached the agent | at a grant |
+//! | 9 | an action is sent with its own account only | when a request arrives |
 //! | 10 | "failed" and "not sent" are said only of what did not happen | at the end |
 //! | 11 | a decision works once | when it is made twice |
 //! | 12 | one effect per operation, unless a person or the agent allowed more | when a request arrives |
@@ -247,6 +248,9 @@ impl Check {
     ) -> Result<(), Broken> {
         let id = order.requested.action;
         self.causes.insert(place, id);
+        if place.0 != order.site {
+            return broken(9, format!("{id} is sent to another account"));
+        }
         let key = request
             .head
             .fields
