@@ -7,6 +7,9 @@
 //! repeat. How often an operation may take effect follows from that, and is
 //! counted in [`Operation::allowed`].
 
+use std::collections::BTreeSet;
+
+use rategov_core::id::ActionId;
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::{Priority, State};
 
@@ -43,12 +46,13 @@ pub struct Operation {
     pub ends_task: Option<Span>,
     /// How often it is repeated at most.
     pub repeats: u8,
-    /// How many effects its writes may have.
-    pub allowed: u64,
+    /// How many effects more people allowed.
+    pub by_people: u64,
     /// Calls made so far.
     pub calls: u8,
-    /// Whether the last word on it said that it had no effect.
-    pub is_safe: bool,
+    /// Its actions without a key that may have happened, as far as the agent
+    /// was told. Each is an operation of its own for everybody else.
+    pub doubtful: BTreeSet<ActionId>,
 }
 
 /// What an agent does next about an operation.
@@ -91,9 +95,9 @@ impl Operation {
                     cancels: maybe(random, 100, 10, 30_000),
                     ends_task: maybe(random, 30, 10, 30_000),
                     repeats: random.below(4) as u8,
-                    allowed: 1,
+                    by_people: 0,
                     calls: 0,
-                    is_safe: false,
+                    doubtful: BTreeSet::new(),
                 }
             })
             .collect()
@@ -102,6 +106,11 @@ impl Operation {
     /// Whether the agent's library would say "I repeat".
     pub fn is_repeat(&self) -> bool {
         0 < self.calls
+    }
+
+    /// How many effects its writes may have.
+    pub fn allowed(&self) -> u64 {
+        self.by_people + (self.doubtful.len() as u64).max(1)
     }
 
     fn may_repeat(&self) -> bool {

@@ -14,7 +14,7 @@
 //! | 9 | an action is sent with its own account only | when a request arrives |
 //! | 10 | "failed" and "not sent" are said only of what did not happen | at the end |
 //! | 11 | a decision works once | when it is made twice |
-//! | 12 | one effect per operation, unless a person or the agent allowed more | when a request arrives |
+//! | 12 | one effect per action and per operation, unless a person or the agent allowed more | when a request arrives |
 //! | 13 | quota is conserved, books agree | after every step |
 //! | 14 | a record is durable before its send | at a grant |
 //! | 17 | nothing waits for ever | at the end |
@@ -52,11 +52,24 @@ pub struct Check {
     held: BTreeMap<usize, Moment>,
     /// Sends beyond the class's: allowed by people, or withdrawn unsent.
     extra: BTreeMap<ActionId, u16>,
+    /// Effects of single actions beyond the first, allowed by people.
+    effects: BTreeMap<ActionId, u64>,
     /// When a byte of an attempt first left since absence was last proved.
     first_byte: BTreeMap<ActionId, Moment>,
     bytes: BTreeMap<ActionId, (Option<String>, String)>,
     /// Which action caused an arrival.
     pub causes: BTreeMap<(usize, ArrivalNo), ActionId>,
+}
+
+/// What a provider counts after an arrival.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Of the action that arrived.
+    pub of_action: u64,
+    /// Of its agent's operation, under all its actions.
+    pub of_operation: u64,
+    /// How many the operation may have.
+    pub allowed: u64,
 }
 
 fn broken<T>(number: u32, what: String) -> Result<T, Broken> {
@@ -153,6 +166,11 @@ impl Check {
         *self.extra.entry(id).or_default() += 1;
     }
 
+    /// A person allowed a send of an action that may have happened already.
+    pub fn allow_effect(&mut self, id: ActionId) {
+        *self.effects.entry(id).or_default() += 1;
+    }
+
     /// A refusal was published.
     pub fn refused(&mut self, site: usize, until: Moment) {
         let held = self.held.entry(site).or_insert(until);
@@ -244,10 +262,9 @@ impl Check {
         place: (usize, ArrivalNo),
         order: &Order,
         request: &Request,
-        effects: (u64, u64),
+        effects: Effects,
     ) -> Result<(), Broken> {
         let id = order.requested.action;
-        self.causes.insert(place, id);
         if place.0 != order.site {
             return broken(9, format!("{id} is sent to another account"));
         }
@@ -261,7 +278,10 @@ impl Check {
         if *known != bytes {
             return broken(1, format!("{id} is sent with other bytes"));
         }
-        let (happened, allowed) = effects;
+        if 1 + self.effects.get(&id).copied().unwrap_or(0) < effects.of_action {
+            return broken(12, format!("{id} happened {} times", effects.of_action));
+        }
+        let (happened, allowed) = (effects.of_operation, effects.allowed);
         if allowed < happened {
             let name = order.reference();
             return broken(

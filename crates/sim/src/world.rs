@@ -441,21 +441,30 @@ impl World {
         Ok(())
     }
 
+    /// What the provider counts for an action.
+    fn effects_of(&self, site: usize, id: ActionId) -> u64 {
+        let effects = self.sites[site].ledger().effects();
+        let own = effects.filter(|effect| {
+            let cause = self.check.causes.get(&(site, effect.arrival));
+            cause == Some(&id)
+        });
+        own.count() as u64
+    }
+
+    /// What it counts for the agent's own reference.
+    fn effects_of_operation(&self, order: &Order) -> u64 {
+        let ledger = self.sites[order.site].ledger();
+        ledger.effects_of_operation(&order.reference())
+    }
+
     fn check_end(&self) -> Result<(), Broken> {
         for row in self.journal.committed().actions() {
             let id = row.requested.action;
             let Some(order) = self.orders.get(&id) else {
                 return Err(format!("{id} is in the journal and nobody asked for it"));
             };
-            let ledger = self.sites[order.site].ledger();
-            let by_itself = ledger
-                .effects()
-                .filter(|effect| {
-                    let cause = self.check.causes.get(&(order.site, effect.arrival));
-                    cause == Some(&id)
-                })
-                .count() as u64;
-            let by_operation = ledger.effects_of_operation(&order.reference());
+            let by_itself = self.effects_of(order.site, id);
+            let by_operation = self.effects_of_operation(order);
             self.check.ended(row, by_itself, by_operation)?;
         }
         if let Some(node) = &self.node {

@@ -63,13 +63,10 @@ impl World {
         let is_new = self
             .cell(site)
             .is_some_and(|cell| cell.engine.action(now, id).is_some());
-        let repeats = self.operations[op].is_repeat() && !self.operations[op].is_safe;
-        if is_new && repeats && key.is_none() {
-            // Without a key it is another operation for everybody but the agent.
-            self.operations[op].allowed += 1;
+        if is_new && key.is_none() {
+            self.operations[op].doubtful.insert(id);
         }
         self.operations[op].calls += 1;
-        self.operations[op].is_safe = false;
         self.plan_what_follows(&operation, op, id);
         self.pump(site)
     }
@@ -362,10 +359,13 @@ impl World {
     fn take_decision(&mut self, action: Option<ActionId>, choice: Choice) {
         let Some(id) = action else { return };
         match choice {
-            Choice::RetrySameKey => self.check.allow_send(id),
+            Choice::RetrySameKey => {
+                self.check.allow_send(id);
+                self.check.allow_effect(id);
+            }
             Choice::SendNew => {
                 if let Some(order) = self.orders.get(&id) {
-                    self.operations[order.op as usize].allowed += 1;
+                    self.operations[order.op as usize].by_people += 1;
                 }
             }
             _ => {}
@@ -401,7 +401,9 @@ impl World {
             self.trace
                 .note(self.now, format_args!("op-{op} is told {state} {code}"));
             let reaction = self.operations[op].ended(self.now, state, code, &mut self.agent_chance);
-            self.operations[op].is_safe = true;
+            if matches!(state, State::FailedDefinite | State::CancelledNotSent) {
+                self.operations[op].doubtful.remove(&action);
+            }
             self.react(op, reaction);
         }
     }

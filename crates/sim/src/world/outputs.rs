@@ -53,7 +53,7 @@ impl World {
                 );
                 for op in self.waiting.remove(&action).unwrap_or_default() {
                     let reaction = self.operations[op].refused(refusal.retry_at);
-                    self.operations[op].is_safe = true;
+                    self.operations[op].doubtful.remove(&action);
                     self.react(op, reaction);
                 }
             }

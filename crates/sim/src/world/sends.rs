@@ -13,7 +13,7 @@ use rategov_core::time::{Moment, Span};
 use super::order::ATTEMPT_TIMEOUT;
 use super::wire::{Fate, Seen, found, watch};
 use super::{Due, WireId, World};
-use crate::check::Broken;
+use crate::check::{Broken, Effects};
 
 /// A send on its way.
 #[derive(Clone, Debug)]
@@ -155,12 +155,15 @@ impl World {
             format_args!("{} arrives as {:?}", wire.action, plan.ticket.no),
         );
         if wire.is_attempt() {
-            let happened = site.ledger().effects_of_operation(&order.reference());
-            let allowed = self.operations[order.op as usize].allowed;
             let place = (wire.site, plan.ticket.no);
+            self.check.causes.insert(place, wire.action);
             let effects = match order.requested.class.is_write() {
-                true => (happened, allowed),
-                false => (0, 0),
+                true => Effects {
+                    of_action: self.effects_of(wire.site, wire.action),
+                    of_operation: self.effects_of_operation(&order),
+                    allowed: self.operations[order.op as usize].allowed(),
+                },
+                false => Effects::default(),
             };
             self.check.arrived(place, &order, &request, effects)?;
         }
