@@ -38,12 +38,52 @@ impl Journal {
     /// # Errors
     /// [`Full`] says why the entry was not taken.
     pub fn enqueue(&self, entry: Entry) -> Result<(), Full> {
-        self.queue.push(entry)
+        self.begin().enqueue(entry)
+    }
+
+    /// Begins a run of records that belong together: the writer is woken once, when
+    /// the run is dropped. A writer that is at work may take what is there before.
+    ///
+    /// One decision of an engine is several records (`action_requested` and
+    /// `action_sent`); where writer and engine share a core, waking it for the first
+    /// would make two transactions of them.
+    pub fn begin(&self) -> Run<'_> {
+        Run {
+            queue: &self.queue,
+            wakes: false,
+        }
     }
 
     /// Entries that still find room.
     pub fn free(&self) -> usize {
         QUEUE_ENTRIES_MAX - self.queue.lock().entries.len()
+    }
+}
+
+/// Records that enter one after the other. See [`Journal::begin`].
+#[derive(Debug)]
+pub struct Run<'q> {
+    queue: &'q Queue,
+    /// Whether the writer waits and something has come for it.
+    wakes: bool,
+}
+
+impl Run<'_> {
+    /// As [`Journal::enqueue`].
+    ///
+    /// # Errors
+    /// [`Full`] says why the entry was not taken.
+    pub fn enqueue(&mut self, entry: Entry) -> Result<(), Full> {
+        self.wakes |= self.queue.push(entry)?;
+        Ok(())
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if self.wakes {
+            self.queue.wake.notify_one();
+        }
     }
 }
 
@@ -58,6 +98,9 @@ struct Inner {
     entries: VecDeque<Entry>,
     bytes: usize,
     closed: bool,
+    /// The writer waits and nobody has undertaken to wake it yet. Waking costs a
+    /// call of the system whether or not anybody sleeps, so it is not done in vain.
+    asleep: bool,
     sink: Option<AckSink>,
 }
 
@@ -86,7 +129,8 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, entry: Entry) -> Result<(), Full> {
+    /// Takes an entry; says whether the caller must wake the writer.
+    fn push(&self, entry: Entry) -> Result<bool, Full> {
         if !entry.attachments.iter().all(Attachment::fits) {
             return Err(Full::TooLarge);
         }
@@ -103,9 +147,7 @@ impl Queue {
         }
         inner.bytes += weight;
         inner.entries.push_back(entry);
-        drop(inner);
-        self.wake.notify_one();
-        Ok(())
+        Ok(std::mem::take(&mut inner.asleep))
     }
 
     /// Takes what waits, at most `entries_max` entries and, beyond the first,
@@ -119,6 +161,7 @@ impl Queue {
     ) -> Taken {
         let mut inner = self.lock();
         while inner.entries.is_empty() && !inner.closed {
+            inner.asleep = true;
             match patience {
                 None => {
                     inner = self
@@ -133,6 +176,7 @@ impl Queue {
                 }
             }
         }
+        inner.asleep = false;
         let mut entries = Vec::new();
         let mut bytes = 0;
         while entries.len() < entries_max {
@@ -245,7 +289,7 @@ mod tests {
         }
         assert_eq!(queue.push(entry(0, 0)), Err(Full::Entries));
         queue.take(1, usize::MAX, None);
-        assert_eq!(queue.push(entry(0, 0)), Ok(()));
+        assert_eq!(queue.push(entry(0, 0)), Ok(false), "nobody sleeps");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use rategov_core::record::Tables;
 use rategov_core::time::Span;
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::apply::{Appender, insert_leaf};
+use crate::apply::{Appender, insert_structural};
 use crate::clock::{BootNo, Now, Rebase};
 use crate::db::{self, Col, row};
 use crate::entry::Source;
@@ -259,7 +259,7 @@ fn identity(
         "INSERT INTO meta (id, origin) VALUES (1, ?1)",
         [origin.as_str()],
     )?;
-    insert_leaf(&tx, genesis.seq.0, &genesis.leaf, &[])?;
+    insert_structural(&tx, &genesis)?;
     tx.commit()?;
     Ok(origin)
 }

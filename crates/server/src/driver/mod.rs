@@ -363,9 +363,11 @@ impl Driver {
     /// book is handed back: its lock comes first and is not taken here.
     fn pump(&self, cell: &Arc<Cell>, engine: &mut Engine) -> Vec<Charge> {
         let mut charges = Vec::new();
+        // The writer is woken once, after all of it is there.
+        let mut run = self.0.journal.begin();
         while let Some(output) = engine.poll_output() {
             match output {
-                Output::Record(record) => self.append(cell, engine, record),
+                Output::Record(record) => self.append(cell, engine, &mut run, record),
                 Output::ChargeTask { task, retries, waited } => {
                     charges.push(Charge { task, retries, waited });
                 }
@@ -385,7 +387,13 @@ impl Driver {
         charges
     }
 
-    fn append(&self, cell: &Cell, engine: &mut Engine, record: Record) {
+    fn append(
+        &self,
+        cell: &Cell,
+        engine: &mut Engine,
+        run: &mut rategov_store::Run<'_>,
+        record: Record,
+    ) {
         let seq = record.seq;
         let attachments = self.0.attachments.for_record(&record.event);
         let entry = Entry {
@@ -395,7 +403,7 @@ impl Driver {
             record,
             attachments,
         };
-        if self.0.journal.enqueue(entry).is_err() {
+        if run.enqueue(entry).is_err() {
             engine.handle_commit_failed(seq);
         }
     }
@@ -507,12 +515,12 @@ struct Charge {
     waited: Span,
 }
 
-/// What chance gives to one call of an engine.
+/// What chance gives to one call of an engine. The last 32 bits of a UUID
+/// version 7 are random and serve as the draw, too: whoever sees the id of a
+/// question learns what a delay of the past was drawn from, and nothing else.
 pub fn chance() -> Chance {
-    let id = uuid::Uuid::now_v7();
-    let random = uuid::Uuid::new_v4();
-    let (high, _) = random.as_u64_pair();
-    Chance { draw: Draw::from_u32((high >> 32) as u32), id: id.as_u128() }
+    let id = uuid::Uuid::now_v7().as_u128();
+    Chance { draw: Draw::from_u32(id as u32), id }
 }
 
 /// A fresh id for an action.

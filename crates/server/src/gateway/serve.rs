@@ -15,7 +15,6 @@ use rategov_core::action::problem::Code;
 use rategov_core::engine::{Setup, Submit};
 use rategov_core::event::{Requested, bounded_text};
 use rategov_core::id::{Account, ActionId, Credential, Fingerprint, Provider, Task};
-use rategov_core::policy::ClassLimits;
 use rategov_core::tasks::{DEFAULT_TASK, TaskKey, TaskRefusal};
 use rategov_core::time::{Moment, Span};
 use rategov_store::{Attachment, Payload as StoredPayload};
@@ -36,7 +35,7 @@ use crate::auth::{Caller, OwnCredential};
 use crate::config::settings::{ProviderSettings, ScopedCall};
 use crate::driver::{Cell, Driver, Mail, new_action_id};
 use crate::route::target::{Door, Target};
-use crate::route::{Route, model_of};
+use crate::route::model_of;
 
 /// Largest head that is passed on, in bytes. Providers refuse far less.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -149,7 +148,7 @@ impl Gateway {
         let Inbound { parts, body, provider, path, query, asked, caller, policy } = call;
         let settings = Provider::new(&provider)
             .ok()
-            .and_then(|name| policy.settings.providers.get(&name))
+            .and_then(|name| policy.provider(&name))
             .ok_or_else(|| unknown_provider(&policy))?;
         let path = settings.full_path(&path);
         let route = policy
@@ -163,7 +162,7 @@ impl Gateway {
         let route = route.tightened(asked.class).map_err(|cause| {
             Problem::of_request(RequestCode::ClassLoosened, cause.to_string())
         })?;
-        let owner = self.owner(&policy, settings, &caller, &parts.headers)?;
+        let owner = self.owner(&policy, &settings, &caller, &parts.headers)?;
         if !caller.rights().allow_account(&route.provider, &owner.account)
             || !caller.rights().allow_class(route.class)
         {
@@ -262,7 +261,7 @@ impl Gateway {
             profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
             cost: route.rule.cost,
-            limits: Arc::new(self.class_limits(&policy, &owner.account, &route)),
+            limits: policy.limits(&route.provider, &owner.account, route.class),
             weight: caller.limits().weight,
             agent_concurrent_max: caller.limits().max_concurrent,
             attempt_timeout: settings.timeouts.response,
@@ -274,13 +273,13 @@ impl Gateway {
         let job = Job {
             upstream: Arc::clone(&self.0.upstream),
             destination: destination.clone(),
-            timeouts: timeouts(settings),
+            timeouts: timeouts(&settings),
             hidden: hidden(&head.headers),
             head,
             payload: Payload::Spooled(spool),
             given_back: std::sync::Mutex::new(None),
             provider: route.provider.clone(),
-            settings: Arc::new(settings.clone()),
+            settings: Arc::clone(&settings),
             endpoint,
             rule: Arc::clone(&route.rule),
             parameters: route.parameters.clone(),
@@ -413,10 +412,6 @@ impl Gateway {
             Problem::of_request(RequestCode::Internal, cause.to_string())
         })?;
         Ok(Owner { account, name, credential, injection: None, rules, slot: settings.slot.header.clone() })
-    }
-
-    fn class_limits(&self, policy: &Policy, account: &Account, route: &Route) -> ClassLimits {
-        policy.account(account).classes.of(route.class).clone()
     }
 
     /// A keyed hash of what is asked for, so that look-alikes can be recognised

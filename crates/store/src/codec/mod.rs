@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use self::wire::Wire;
 pub(crate) use self::wire::{Word, parse_word};
-use crate::entry::Source;
+use crate::entry::{Entry, Source};
 
 /// Most bytes of one record. Texts inside events are bounded by whoever makes
 /// them; the largest event is an `action_requested` with a long path.
@@ -142,6 +142,21 @@ impl Fact {
             event: Event::from_form(form.event)?,
         })
     }
+}
+
+/// The bytes of the record that an entry becomes: those of its [`Fact`].
+///
+/// # Errors
+/// See [`Fact::encode`].
+pub(crate) fn encode_entry(entry: &Entry) -> Result<Vec<u8>, CodecError> {
+    encode(&FactForm {
+        v: VERSION,
+        at: entry.record.at.as_micros(),
+        seq: entry.record.seq.0,
+        wall: entry.wall.as_micros(),
+        event: entry.record.event.to_form(),
+        source: entry.source.to_form(),
+    })
 }
 
 /// The bytes of what was asked for, as the table of actions keeps them.
