@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 
 use rategov_core::action::outcome::{Body, Evidence, Upload};
 use rategov_core::cost::Cost;
-use rategov_core::engine::{BodyEnd, Chance, Engine, Output, Report, Setup, Submit, TaskAllowance};
+use rategov_core::engine::{
+    BodyEnd, Chance, Engine, Marker, Output, Report, Setup, Submit, TaskAllowance,
+};
 use rategov_core::event::Requested;
 use rategov_core::id::{
     Account, ActionId, Agent, AttemptNo, Credential, Endpoint, Fingerprint, NameError, Provider,
@@ -189,6 +191,7 @@ impl World {
             action: ActionId(self.next_id),
             agent: self.agents[turn % self.agents.len()].clone(),
             priority: Priority::ALL[turn / 7 % Priority::ALL.len()],
+            fingerprint: Fingerprint(self.next_id.to_be_bytes()),
             ..self.template.clone()
         };
         let setup = match lanes {
@@ -196,6 +199,7 @@ impl World {
             Lanes::HalfBlocked => self.blocked.clone(),
         };
         let submit = Submit {
+            marker: Marker::None,
             requested: Arc::new(requested),
             setup,
             hold_until: Moment::NEVER,

@@ -5,74 +5,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{RECORDS, anchored, head, log, walk};
 use proptest::prelude::*;
 use rategov_audit::chain::{Chain, Content};
-use rategov_audit::clear::{Clear, Origin};
+use rategov_audit::clear::Origin;
 use rategov_audit::export;
 use rategov_audit::finding::Code;
-use rategov_audit::hash::{ContentHash, KeyCommit, LeafHash};
-use rategov_audit::leaf::{FIXED_BYTES, Leaf, Seq, UnixMs};
-use rategov_audit::report::{Head, Report, Verdict};
-use rategov_audit::verify::{Expect, Record, Start, Verifier, verify};
-
-const RECORDS: usize = 12;
-
-/// A log of twelve records, with a clock anomaly, a recovery and a sealed content.
-fn log(origin: &str) -> Vec<Record> {
-    let origin = Origin::new(origin).unwrap();
-    let (mut chain, genesis) = Chain::begin(&origin, UnixMs(1_000)).unwrap();
-    let mut log = vec![Record {
-        leaf: genesis.leaf,
-        content: Some(Vec::new()),
-    }];
-    for n in 1..RECORDS as u64 {
-        let now = UnixMs(1_000 + 10 * n);
-        let content = format!("record {n}").into_bytes();
-        let appended = match n {
-            4 => chain.append_clear(now, &Clear::ClockAnomaly { read: UnixMs(3) }),
-            7 => {
-                let cut_hash = ContentHash::of(b"torn");
-                chain.append_clear(
-                    now,
-                    &Clear::Recovery {
-                        cut_len: 4,
-                        cut_hash,
-                    },
-                )
-            }
-            9 => chain.append(now, Content::sealed(&content, KeyCommit([9; 32]))),
-            _ => chain.append(now, Content::in_clear(&content)),
-        };
-        let content = if n == 4 || n == 7 {
-            Vec::new()
-        } else {
-            content
-        };
-        log.push(Record {
-            leaf: appended.unwrap().leaf,
-            content: Some(content),
-        });
-    }
-    log
-}
-
-fn head(log: &[Record]) -> Head {
-    Head {
-        size: log.len() as u64,
-        hash: LeafHash::of(&log.last().unwrap().leaf),
-    }
-}
-
-fn anchored(heads: &[Head]) -> Expect {
-    Expect {
-        anchors: heads.to_vec(),
-        ..Expect::default()
-    }
-}
-
-fn walk(log: &[Record], expect: &Expect) -> Report {
-    verify(log.iter().cloned().map(Ok), expect)
-}
+use rategov_audit::hash::{ContentHash, LeafHash};
+use rategov_audit::leaf::{FIXED_BYTES, Seq, UnixMs};
+use rategov_audit::report::{Head, Verdict};
+use rategov_audit::verify::{Expect, Record, Start, verify};
 
 /// Verifies a changed log and compares the code and the place of the finding.
 fn check(change: impl FnOnce(&mut Vec<Record>), code: Code, position: u64) {
@@ -86,18 +30,6 @@ fn check(change: impl FnOnce(&mut Vec<Record>), code: Code, position: u64) {
         "{finding}"
     );
     assert_eq!(report.records, position);
-}
-
-#[test]
-fn an_untouched_log_is_intact_and_not_anchored() {
-    let log = log("node-a");
-    let report = walk(&log, &Expect::default());
-    assert_eq!(report.verdict(), Verdict::Intact);
-    assert_eq!((report.records, report.in_clear, report.pruned), (12, 8, 0));
-    assert_eq!(report.head, Some(head(&log)));
-    assert_eq!(report.period, Some((UnixMs(1_000), UnixMs(1_110))));
-    assert_eq!(report.anchored_to, None);
-    assert!(report.to_string().contains("not anchored"));
 }
 
 #[test]
@@ -445,64 +377,4 @@ fn a_leaf_that_is_not_whole_is_a_crash_only_at_the_very_end() {
         check(|log| log[5].leaf.truncate(cut), Code::Malformed, 5);
     }
     check(|log| log[11].leaf.push(0), Code::Malformed, 11);
-}
-
-#[test]
-fn an_empty_input_is_no_clean_verdict() {
-    let report = walk(&[], &Expect::default());
-    assert_eq!(report.verdict(), Verdict::Unverifiable);
-    assert_eq!(report.verdict().exit_code(), 3);
-}
-
-#[test]
-fn a_walk_can_begin_after_a_trusted_head() {
-    let log = log("node-a");
-    let log_id = Origin::new("node-a").unwrap().log_id();
-    let start = Start::After {
-        head: head(&log[..6]),
-        log_id,
-    };
-    let expect = Expect {
-        start,
-        ..anchored(&[head(&log)])
-    };
-    let report = walk(&log[6..], &expect);
-    assert_eq!((report.verdict(), report.records), (Verdict::Intact, 6));
-    assert_eq!(
-        (report.head, report.anchored_to),
-        (Some(head(&log)), Some(12))
-    );
-    let report = walk(&log[7..], &expect);
-    assert_eq!(
-        report.finding.map(|f| (f.code, f.position)),
-        Some((Code::SeqOrder, 0))
-    );
-}
-
-#[test]
-fn what_follows_the_first_bad_record_is_not_looked_at() {
-    let log = log("node-a");
-    let mut verifier = Verifier::new(&Expect::default());
-    assert!(verifier.push(&log[0].leaf, Some(b"")));
-    assert!(!verifier.push(&log[2].leaf, None));
-    assert!(!verifier.push(&log[1].leaf, None));
-    let report = verifier.finish();
-    assert_eq!(
-        report.finding.map(|f| (f.code, f.position)),
-        Some((Code::SeqOrder, 1))
-    );
-}
-
-#[test]
-fn a_leaf_reads_back_from_an_export_as_it_was_stored() {
-    let log = log("node-a");
-    let mut file = Vec::new();
-    for record in &log {
-        export::write(&mut file, &record.leaf, record.content.as_deref()).unwrap();
-    }
-    let back: Vec<Record> = export::Records::new(&file[..])
-        .map(|record| record.unwrap())
-        .collect();
-    assert_eq!(back, log);
-    assert!(back.iter().all(|record| Leaf::decode(&record.leaf).is_ok()));
 }

@@ -39,7 +39,9 @@ pub(crate) struct Place {
 impl Place {
     /// The data folder, by default the one that `serve` makes.
     pub(crate) fn data_folder(&self) -> PathBuf {
-        self.data.clone().unwrap_or_else(|| PathBuf::from("rategov-data"))
+        self.data
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("rategov-data"))
     }
 }
 

@@ -19,7 +19,9 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The governor can't be reached.
 #[derive(Debug, thiserror::Error)]
-#[error("no governor answers at {address}: {cause}\nhint: start it with `rategov serve`, or name its address with --operators")]
+#[error(
+    "no governor answers at {address}: {cause}\nhint: start it with `rategov serve`, or name its address with --operators"
+)]
 pub(crate) struct Unreachable {
     address: String,
     cause: std::io::Error,
@@ -38,7 +40,10 @@ impl Client {
             Ok(token) => token,
             Err(_) => read_token(&place.data_folder())?,
         };
-        Ok(Client { address: place.operators.clone(), token: token.trim().to_owned() })
+        Ok(Client {
+            address: place.operators.clone(),
+            token: token.trim().to_owned(),
+        })
     }
 
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
@@ -72,16 +77,24 @@ impl Client {
     ) -> anyhow::Result<Value> {
         let stream = TcpStream::connect(&self.address)
             .await
-            .map_err(|cause| Unreachable { address: self.address.clone(), cause })?;
+            .map_err(|cause| Unreachable {
+                address: self.address.clone(),
+                cause,
+            })?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let driving = tokio::spawn(connection);
-        let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let bytes = body
+            .map(|body| Bytes::from(body.to_string()))
+            .unwrap_or_default();
         let request = http::Request::builder()
             .method(method)
             .uri(path)
             .header(http::header::HOST, &self.address)
-            .header(http::header::AUTHORIZATION, format!("Bearer {}", self.token))
+            .header(
+                http::header::AUTHORIZATION,
+                format!("Bearer {}", self.token),
+            )
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(Full::new(bytes))?;
         let answer = sender.send_request(request).await?;

@@ -16,7 +16,10 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(cause) => {
             eprintln!("rategov: the runtime can't start: {cause}");

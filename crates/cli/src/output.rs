@@ -23,14 +23,20 @@ pub(crate) fn note(text: &str) {
 /// An error for a person: the cause, then what helps.
 pub(crate) fn complain(error: &anyhow::Error) {
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let label = if colour { "\u{1b}[31merror:\u{1b}[0m" } else { "error:" };
+    let label = if colour {
+        "\u{1b}[31merror:\u{1b}[0m"
+    } else {
+        "error:"
+    };
     eprintln!("{label} {}", printable(&format!("{error:#}")));
 }
 
 /// A table with a head.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
     let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING).set_header(head.to_vec());
+    table
+        .load_style(comfy_table::presets::NOTHING)
+        .set_header(head.to_vec());
     let mut empty = true;
     for row in rows {
         empty = false;
@@ -49,7 +55,11 @@ pub(crate) fn printable(text: &str) -> String {
         .flat_map(|c| {
             let escaped = c.is_control() && c != '\n';
             let plain = (!escaped).then_some(c);
-            escaped.then(|| c.escape_default()).into_iter().flatten().chain(plain)
+            escaped
+                .then(|| c.escape_default())
+                .into_iter()
+                .flatten()
+                .chain(plain)
         })
         .collect()
 }

@@ -15,6 +15,7 @@ pub mod action;
 pub mod cost;
 pub mod engine;
 pub mod event;
+pub mod fold;
 pub mod id;
 pub mod ledger;
 pub mod observe;

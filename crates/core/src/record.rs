@@ -37,7 +37,8 @@ pub struct ActionRow {
     pub last_sent_at: Option<Moment>,
     /// Its key must not be sent again from here on.
     pub key_safe_until: Option<Moment>,
-    /// Whether an attempt's outcome is unknown and not yet reconciled.
+    /// Whether an attempt of a write may have had its effect, and nobody has
+    /// found out yet. Never so for what changes nothing.
     pub uncertain: bool,
     /// Whether any attempt may have arrived.
     pub maybe_arrived: bool,
@@ -49,9 +50,15 @@ pub struct ActionRow {
     pub escalation: Option<EscalationId>,
     /// Whether it was told to stop.
     pub cancelled: bool,
-    /// The stable code of how it ended; empty while it has not.
+    /// The stable code of how it ended. Before that it says what is known and
+    /// has not been acted on yet, so that a restart between two records can:
+    /// the word of the last attempt's outcome, or [`SUPERSEDED`]. Empty once the
+    /// next step is recorded.
     pub code: String,
 }
+
+/// The [`ActionRow::code`] of an action that a person has replaced by another.
+pub const SUPERSEDED: &str = "superseded";
 
 /// What a send is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -234,10 +241,12 @@ impl ActionRow {
                 self.waited = *waited;
                 self.key_safe_until = *key_safe_until;
                 self.state = State::Dispatching;
+                self.code.clear();
             }
             Event::ActionResult {
                 attempt,
                 certainty,
+                outcome,
                 status,
                 operation_id,
                 ..
@@ -253,9 +262,10 @@ impl ActionRow {
                     self.maybe_arrived = true;
                     self.last_sent_at = Some(at);
                 }
-                self.uncertain |=
-                    matches!(certainty, Certainty::Unknown | Certainty::CommittedBodyLost);
-                if matches!(certainty, Certainty::Definite) && status.is_some_and(|s| s < 300) {
+                outcome.word().clone_into(&mut self.code);
+                self.uncertain |= self.requested.class.is_write()
+                    && matches!(certainty, Certainty::Unknown | Certainty::CommittedBodyLost);
+                if *certainty == Certainty::Definite && *outcome == Outcome::Done {
                     // The provider's own word about this key settles what came before.
                     self.uncertain = false;
                 }
@@ -268,10 +278,22 @@ impl ActionRow {
                 self.not_before = *due;
                 self.waited = *waited;
                 self.state = State::Waiting;
+                self.code.clear();
             }
             Event::ReconciliationRequired { not_before, .. } => {
                 self.not_before = *not_before;
                 self.state = State::Reconciling;
+                // That it was done stays known: only its result is looked for.
+                if self.code != Outcome::Done.word() {
+                    self.code.clear();
+                }
+            }
+            // Counted when it goes out: a crash does not give its number away again.
+            Event::LookupSent { lookup, .. } => {
+                if self.state != State::Reconciling || *lookup != self.lookups + 1 {
+                    return Err(self.illegal(event));
+                }
+                self.lookups = *lookup;
             }
             Event::LookedUp {
                 lookup,
@@ -280,7 +302,9 @@ impl ActionRow {
                 found,
                 ..
             } => {
-                self.lookups = *lookup;
+                if *lookup != self.lookups {
+                    return Err(self.illegal(event));
+                }
                 if let Some(next) = next {
                     self.not_before = *next;
                 }
@@ -297,16 +321,21 @@ impl ActionRow {
                 if operation_id.is_some() {
                     self.operation_id.clone_from(operation_id);
                 }
-                if !applied {
+                let known = if *applied {
+                    Outcome::Done
+                } else {
                     self.maybe_arrived = false;
-                    self.state = State::Waiting;
-                }
+                    Outcome::Failed
+                };
+                self.state = State::Waiting;
+                known.word().clone_into(&mut self.code);
             }
             Event::Escalated { escalation, .. } => {
                 self.escalation = Some(*escalation);
                 self.state = State::Escalated;
+                self.code.clear();
             }
-            Event::Decided { .. } => self.escalation = None,
+            Event::Decided { choice, .. } => self.decide(*choice, at),
             Event::Cancelled { .. } => self.cancelled = true,
             Event::Terminal { state, code, .. } => {
                 if !state.is_final() {
@@ -320,6 +349,32 @@ impl ActionRow {
         }
         self.version += 1;
         Ok(())
+    }
+
+    /// What a decision means, so that a restart right after it carries it out.
+    fn decide(&mut self, choice: Choice, at: Moment) {
+        self.escalation = None;
+        self.state = State::Waiting;
+        self.code.clear();
+        match choice {
+            Choice::Query => {
+                self.state = State::Reconciling;
+                self.not_before = at;
+            }
+            // It waits, and is sent when its turn comes.
+            Choice::RetrySameKey | Choice::Wait | Choice::RaiseQuota => self.not_before = at,
+            Choice::ItHappened => {
+                self.uncertain = false;
+                Outcome::Done.word().clone_into(&mut self.code);
+            }
+            Choice::ItDidNot => {
+                self.uncertain = false;
+                self.maybe_arrived = false;
+                Outcome::Failed.word().clone_into(&mut self.code);
+            }
+            Choice::SendNew => SUPERSEDED.clone_into(&mut self.code),
+            Choice::Cancel | Choice::ChangePlan => self.cancelled = true,
+        }
     }
 
     fn illegal(&self, event: &Event) -> Illegal {

@@ -29,6 +29,14 @@ pub const DEFAULT_TASK: &str = "default";
 /// Key of a task: tasks of different agents never meet.
 pub type TaskKey = (Agent, Task);
 
+/// The key of a call's task; calls that name none share their agent's default.
+pub fn task_key(agent: &Agent, task: Option<&Task>) -> TaskKey {
+    let task = task.cloned().unwrap_or_else(|| {
+        Task::new(DEFAULT_TASK).expect("the default's name is short printable ASCII")
+    });
+    (agent.clone(), task)
+}
+
 /// Why a task may not send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskRefusal {

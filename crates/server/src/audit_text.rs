@@ -24,7 +24,10 @@ const WORD_WIDTH: usize = 17;
 /// reader knows it.
 pub fn line_with_key(fact: &Fact, key: Option<&str>) -> String {
     let mut line = format!("{} {:<WORD_WIDTH$}", clock(fact.wall), fact.event.word());
-    let mut text = Text { out: &mut line, fact };
+    let mut text = Text {
+        out: &mut line,
+        fact,
+    };
     text.event(key);
     line.truncate(line.trim_end().len());
     line
@@ -109,17 +112,32 @@ impl Text<'_> {
                     self.pair("bytes_written", bytes_written);
                 }
             }
-            Event::RetryScheduled { attempt, due, waited, why, .. } => {
+            Event::RetryScheduled {
+                attempt,
+                due,
+                waited,
+                why,
+                ..
+            } => {
                 self.pair("attempt", attempt);
                 self.due("due", *due);
                 self.pair("budget_wait", seconds(*waited));
                 self.pair("why", why);
             }
-            Event::ReconciliationRequired { why, not_before, .. } => {
+            Event::ReconciliationRequired {
+                why, not_before, ..
+            } => {
                 self.due("not_before", *not_before);
                 self.pair("why", why);
             }
-            Event::LookedUp { lookup, found, status, operation_id, next, .. } => {
+            Event::LookedUp {
+                lookup,
+                found,
+                status,
+                operation_id,
+                next,
+                ..
+            } => {
                 self.pair("lookup", lookup);
                 self.pair("found", found.word());
                 self.maybe("status", *status);
@@ -128,12 +146,24 @@ impl Text<'_> {
                     self.due("next", *next);
                 }
             }
-            Event::Reconciled { applied, by, operation_id, .. } => {
+            Event::Reconciled {
+                applied,
+                by,
+                operation_id,
+                ..
+            } => {
                 self.pair("applied", applied);
                 self.pair("by", by);
                 self.maybe("provider_id", operation_id.as_ref());
             }
-            Event::Escalated { escalation, scope, trigger, choices, why, .. } => {
+            Event::Escalated {
+                escalation,
+                scope,
+                trigger,
+                choices,
+                why,
+                ..
+            } => {
                 self.pair("trigger", trigger);
                 self.pair("scope", scope);
                 let words: Vec<&str> = choices.iter().map(|choice| choice.word()).collect();
@@ -141,7 +171,13 @@ impl Text<'_> {
                 self.pair("why", why);
                 self.pair("escalation", escalation);
             }
-            Event::Decided { escalation, choice, by, note, .. } => {
+            Event::Decided {
+                escalation,
+                choice,
+                by,
+                note,
+                ..
+            } => {
                 self.pair("choice", choice);
                 match by {
                     Decider::Operator(operator) => self.pair("by", operator),
@@ -152,13 +188,24 @@ impl Text<'_> {
             }
             Event::Joined { by, .. } => self.pair("by", by),
             Event::Cancelled { by, .. } => self.cancelled_by(by),
-            Event::Terminal { state, code, attempts, waited, .. } => {
+            Event::Terminal {
+                state,
+                code,
+                attempts,
+                waited,
+                ..
+            } => {
                 self.pair("state", state);
                 self.pair("code", code);
                 self.pair("attempts", attempts);
                 self.pair("waited", seconds(*waited));
             }
-            Event::TurnedAway { agent, code, scope, retry_at } => {
+            Event::TurnedAway {
+                agent,
+                code,
+                scope,
+                retry_at,
+            } => {
                 self.pair("agent", agent);
                 self.pair("code", code);
                 self.pair("scope", scope);
@@ -179,12 +226,19 @@ impl Text<'_> {
                 self.pair("scope", scope);
                 self.pair("by", by);
             }
-            Event::TaskOpened { task, agent, goal, .. } => {
+            Event::TaskOpened {
+                task, agent, goal, ..
+            } => {
                 self.pair("task", task);
                 self.pair("agent", agent);
                 self.maybe("goal", goal.as_ref());
             }
-            Event::TaskCharged { task, agent, retries, waited } => {
+            Event::TaskCharged {
+                task,
+                agent,
+                retries,
+                waited,
+            } => {
                 self.pair("task", task);
                 self.pair("agent", agent);
                 self.pair("retries", retries);
@@ -195,7 +249,10 @@ impl Text<'_> {
                 self.pair("agent", agent);
                 self.cancelled_by(by);
             }
-            Event::Started { version, policy_digest } => {
+            Event::Started {
+                version,
+                policy_digest,
+            } => {
                 self.pair("version", version);
                 self.pair("policy", crate::wire::hex(&policy_digest[..8]));
             }
@@ -218,7 +275,12 @@ impl Text<'_> {
 /// The time of day in UTC.
 fn clock(at: WallTime) -> String {
     let seconds = at.as_micros().div_euclid(1_000_000).rem_euclid(86_400);
-    format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+    format!(
+        "{:02}:{:02}:{:02}",
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
 }
 
 /// Seconds, with a fraction only where there is one.

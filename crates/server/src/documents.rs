@@ -114,7 +114,16 @@ mod tests {
         let requests = RequestCode::ALL.iter().map(|code| {
             let (id, word, status, title) = code.row();
             let later = *code == RequestCode::SpoolFull;
-            (id, Said { word, status, title, detail: "", later })
+            (
+                id,
+                Said {
+                    word,
+                    status,
+                    title,
+                    detail: "",
+                    later,
+                },
+            )
         });
         actions.chain(requests).collect()
     }
@@ -158,7 +167,10 @@ mod tests {
                 "\n## Example\n",
             ];
             let places: Vec<_> = parts.iter().map(|part| text.find(part)).collect();
-            assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{id}: {places:?}");
+            assert!(
+                places.iter().all(Option::is_some) && places.is_sorted(),
+                "{id}: {places:?}"
+            );
         }
     }
 
@@ -171,9 +183,16 @@ mod tests {
             assert_eq!(body["code"], word, "{id}");
             assert_eq!(body["status"], said.status, "{id}");
             assert_eq!(body["title"], said.title, "{id}");
-            assert_eq!(body["retry_after_seconds"].is_u64(), said.later || id == "RG2010", "{id}");
+            assert_eq!(
+                body["retry_after_seconds"].is_u64(),
+                said.later || id == "RG2010",
+                "{id}"
+            );
             let detail = body["detail"].as_str().unwrap_or_default();
-            assert!(!detail.is_empty() && detail.ends_with(said.detail), "{id}: {detail}");
+            assert!(
+                !detail.is_empty() && detail.ends_with(said.detail),
+                "{id}: {detail}"
+            );
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::fail;
 use crate::gateway::problem::{Problem, RequestCode};
 
 /// A pause after a failed accept: out of file descriptors, usually.
@@ -34,7 +35,9 @@ pub(crate) fn accept<F, Fut>(
     let (stop, tracker) = (stop.clone(), connections.clone());
     connections.spawn(async move {
         loop {
-            let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
+            let Ok(seat) = Arc::clone(&seats).acquire_owned().await else {
+                return;
+            };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = stop.cancelled() => return,
@@ -88,7 +91,11 @@ pub(crate) struct Mended<S> {
 
 impl<S> Mended<S> {
     pub(crate) fn new(stream: S) -> Mended<S> {
-        Mended { stream, answering: Answering::default(), instead: None }
+        Mended {
+            stream,
+            answering: Answering::default(),
+            instead: None,
+        }
     }
 
     pub(crate) fn answering(&self) -> Answering {
@@ -126,6 +133,14 @@ fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
+/// Where a test wants the process to end inside an answer.
+fn half_and_die<S: AsyncWrite + Unpin>(stream: &mut S, context: &mut Context<'_>, bytes: &[u8]) {
+    if fail::is_due(fail::REPLY_HALF_WRITTEN) {
+        let _ = Pin::new(stream).poll_write(context, &bytes[..bytes.len() / 2]);
+        fail::die();
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Mended<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -146,6 +161,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
         if this.instead.is_none() {
             if this.answering.take() {
                 // A service was asked: what follows is its answer, until the next head.
+                half_and_die(&mut this.stream, context, bytes);
                 return Pin::new(&mut this.stream).poll_write(context, bytes);
             }
             match mend(bytes) {
@@ -153,7 +169,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
                 None => return Pin::new(&mut this.stream).poll_write(context, bytes),
             }
         }
-        let Some((answer, gone)) = &mut this.instead else { return Poll::Ready(Ok(bytes.len())) };
+        let Some((answer, gone)) = &mut this.instead else {
+            return Poll::Ready(Ok(bytes.len()));
+        };
         while *gone < answer.len() {
             match Pin::new(&mut this.stream).poll_write(context, &answer[*gone..]) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -184,10 +202,17 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
             || (!this.answering.0.load(Ordering::Acquire)
                 && first.is_some_and(|slice| mend(slice).is_some()));
         if bare {
-            let whole: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            let whole: Vec<u8> = slices
+                .iter()
+                .flat_map(|slice| slice.iter().copied())
+                .collect();
             return Pin::new(this).poll_write(context, &whole);
         }
-        this.answering.take();
+        if this.answering.take()
+            && let Some(first) = first
+        {
+            half_and_die(&mut this.stream, context, first);
+        }
         Pin::new(&mut this.stream).poll_write_vectored(context, slices)
     }
 
@@ -208,6 +233,10 @@ mod tests {
         assert!(text.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{text}");
         assert!(text.contains("\"code\":\"bad_header\""), "{text}");
         let answer = mend(b"HTTP/1.1 431 Request Header Fields Too Large\r\n\r\n").unwrap();
-        assert!(String::from_utf8(answer).unwrap().contains("head_too_large"));
+        assert!(
+            String::from_utf8(answer)
+                .unwrap()
+                .contains("head_too_large")
+        );
     }
 }

@@ -33,6 +33,7 @@ use crate::config::secret::{Keyring, ProcessEnvironment};
 use crate::config::settings::Settings;
 use crate::config::{self, Loaded};
 use crate::driver::{Clock, Driver};
+use crate::fail;
 use crate::gateway::policy::{Policy, PolicyError, duration};
 use crate::gateway::pool::PoolLimits;
 use crate::gateway::serve::{Gateway, Shared};
@@ -70,6 +71,8 @@ pub struct Options {
     pub operators: Option<SocketAddr>,
     /// A further file of certificate authorities that providers may use.
     pub extra_authorities: Option<PathBuf>,
+    /// The clocks, instead of the machine's.
+    pub clock: Option<Clock>,
 }
 
 /// Why nothing started.
@@ -93,8 +96,13 @@ pub enum StartError {
     /// The certificate authorities can't be read.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A test arms a fail point that does not exist.
+    #[error(transparent)]
+    FailPoint(#[from] fail::Unknown),
     /// An address can't be listened on.
-    #[error("{0} can't be listened on: {1}\nhint: another program may listen there; `listen` in the configuration names another address")]
+    #[error(
+        "{0} can't be listened on: {1}\nhint: another program may listen there; `listen` in the configuration names another address"
+    )]
     Listen(SocketAddr, io::Error),
 }
 
@@ -122,6 +130,7 @@ pub struct Running {
 /// # Errors
 /// [`StartError`]; nothing goes on then.
 pub async fn start(options: Options) -> Result<Running, StartError> {
+    fail::check()?;
     let runs = Arc::new(RunTokens::default());
     let mut policy = load(&options, &runs)?;
     if let Some(agents) = options.agents {
@@ -130,8 +139,11 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     if let Some(operators) = options.operators {
         policy.settings.listen.operators = operators;
     }
-    let folder = options.data_folder.clone().unwrap_or_else(|| policy.settings.data_folder.clone());
-    let clock = Clock::new();
+    let folder = options
+        .data_folder
+        .clone()
+        .unwrap_or_else(|| policy.settings.data_folder.clone());
+    let clock = options.clock.clone().unwrap_or_default();
     let (store, recovered) =
         Store::open(&folder, &rategov_store::Options::default(), &clock.paired())
             .map_err(StartError::Store)?;
@@ -147,7 +159,9 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
 
     let upstream = Upstream::new(
         PoolLimits::default(),
-        &TlsOptions { extra_ca: options.extra_authorities.clone() },
+        &TlsOptions {
+            extra_ca: options.extra_authorities.clone(),
+        },
     )?;
     let tasks = TaskBook::restore(policy.settings.task, recovered.tasks);
     let driver = Driver::new(clock.clone(), store.clone(), tasks);
@@ -164,11 +178,18 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     ));
     driver.connect(Arc::new(gateway.clone()));
     driver.listen_to_journal();
-    note(&store, &clock, Event::Started {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        policy_digest: policy.digest,
-    }, 1);
+    note(
+        &store,
+        &clock,
+        Event::Started {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            policy_digest: policy.digest,
+        },
+        1,
+    );
+    fail::point(fail::RESTART_BEFORE_TAKE_UP);
     driver.take_up(recovered.accounts);
+    fail::point(fail::RESTART_AFTER_TAKE_UP);
 
     let reload = reloader(&options, &runs, &gateway, &store, &clock);
     let door = OperatorDoor::new(operators.1, &policy.settings.listen.operator_hosts);
@@ -212,8 +233,13 @@ impl Running {
     pub async fn shut_down(self) {
         self.stop.cancel();
         self.connections.close();
-        if tokio::time::timeout(STOP_TIME_MAX, self.connections.wait()).await.is_err() {
-            tracing::warn!("calls were still open; writes among them are settled at the next start");
+        if tokio::time::timeout(STOP_TIME_MAX, self.connections.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                "calls were still open; writes among them are settled at the next start"
+            );
         }
         let store = self.store.clone();
         let closed = tokio::task::spawn_blocking(move || store.close()).await;
@@ -227,26 +253,50 @@ impl Running {
 fn load(options: &Options, runs: &Arc<RunTokens>) -> Result<Policy, StartError> {
     let (file, text) = match (&options.config_text, &options.config) {
         (Some(text), _) => ("configuration".to_owned(), Some(text.clone())),
-        (None, Some(path)) => (path.display().to_string(), std::fs::read_to_string(path).ok()),
+        (None, Some(path)) => (
+            path.display().to_string(),
+            std::fs::read_to_string(path).ok(),
+        ),
         (None, None) => ("built-in".to_owned(), None),
     };
     let loaded = match (&options.config_text, &options.config) {
         (Some(text), _) => config::read(&file, text).map_err(StartError::Config)?,
         (None, Some(path)) => config::load(path).map_err(StartError::Config)?,
-        (None, None) => Loaded { settings: Settings::default(), notices: Vec::new() },
+        (None, None) => Loaded {
+            settings: Settings::default(),
+            notices: Vec::new(),
+        },
     };
-    let opened =
-        Keyring::open(&file, &loaded.settings, &ProcessEnvironment { folder: folder_of(options.config.as_deref()) })
-            .map_err(StartError::Config)?;
-    let notices = loaded.notices.iter().chain(&opened.notices).map(ToString::to_string).collect();
+    let opened = Keyring::open(
+        &file,
+        &loaded.settings,
+        &ProcessEnvironment {
+            folder: folder_of(options.config.as_deref()),
+        },
+    )
+    .map_err(StartError::Config)?;
+    let notices = loaded
+        .notices
+        .iter()
+        .chain(&opened.notices)
+        .map(ToString::to_string)
+        .collect();
     let digest = Sha256::digest(text.unwrap_or_default().as_bytes()).into();
     let keyring = Arc::new(opened.keyring);
-    Ok(Policy::new(loaded.settings, keyring, Arc::clone(runs), digest, notices)?)
+    Ok(Policy::new(
+        loaded.settings,
+        keyring,
+        Arc::clone(runs),
+        digest,
+        notices,
+    )?)
 }
 
 /// The folder that relative secrets are read from.
 fn folder_of(config: Option<&Path>) -> PathBuf {
-    let parent = config.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty());
+    let parent = config
+        .and_then(Path::parent)
+        .filter(|parent| !parent.as_os_str().is_empty());
     parent.map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
@@ -265,12 +315,22 @@ fn reloader(
         let old = gateway.policy();
         // Listeners and store stay: they need a restart.
         policy.settings.listen = old.settings.listen.clone();
-        policy.settings.data_folder.clone_from(&old.settings.data_folder);
+        policy
+            .settings
+            .data_folder
+            .clone_from(&old.settings.data_folder);
         let (digest, notices) = (policy.digest, policy.notices.clone());
         gateway.set_policy(Arc::new(policy));
         gateway.0.driver.policy_changed();
         let generation = reloads.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
-        note(&store, &clock, Event::PolicyChanged { policy_digest: digest }, generation);
+        note(
+            &store,
+            &clock,
+            Event::PolicyChanged {
+                policy_digest: digest,
+            },
+            generation,
+        );
         Ok(notices)
     })
 }
@@ -281,7 +341,12 @@ fn note(store: &Store, clock: &Clock, event: Event, generation: u32) {
     let entry = Entry {
         source: Source::Governor,
         generation,
-        record: Record { seq: RecordSeq(1), at, durability: Durability::Power, event },
+        record: Record {
+            seq: RecordSeq(1),
+            at,
+            durability: Durability::Power,
+            event,
+        },
         wall: clock.wall(),
         attachments: Vec::new(),
     };
@@ -308,9 +373,15 @@ fn key_file(path: &Path) -> Result<[u8; 32], StartError> {
             let beside = path.with_extension("new");
             let _ = std::fs::remove_file(&beside);
             let mut options = std::fs::OpenOptions::new();
-            let mut file =
-                options.write(true).create_new(true).mode(0o600).open(&beside).map_err(failed)?;
-            file.write_all(&key).and_then(|()| file.sync_all()).map_err(failed)?;
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&beside)
+                .map_err(failed)?;
+            file.write_all(&key)
+                .and_then(|()| file.sync_all())
+                .map_err(failed)?;
             std::fs::rename(&beside, path).map_err(failed)?;
             Ok(key)
         }
@@ -319,9 +390,12 @@ fn key_file(path: &Path) -> Result<[u8; 32], StartError> {
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let listener =
-        TcpListener::bind(address).await.map_err(|cause| StartError::Listen(address, cause))?;
-    let bound = listener.local_addr().map_err(|cause| StartError::Listen(address, cause))?;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|cause| StartError::Listen(address, cause))?;
+    let bound = listener
+        .local_addr()
+        .map_err(|cause| StartError::Listen(address, cause))?;
     Ok((listener, bound))
 }
 
@@ -357,7 +431,13 @@ fn serve_agents(
             run_connection(connection, stop).await;
         }
     };
-    accept(listener, Arc::new(Semaphore::new(CONNECTIONS_MAX)), stop, connections, handle);
+    accept(
+        listener,
+        Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        stop,
+        connections,
+        handle,
+    );
 }
 
 fn serve_operators(
@@ -371,12 +451,20 @@ fn serve_operators(
         async move {
             let service = service_fn(move |request| api.clone().serve(peer, request));
             let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIME_MAX);
             let connection = builder.serve_connection(TokioIo::new(stream), service);
             run_connection(connection, stop).await;
         }
     };
-    accept(listener, Arc::new(Semaphore::new(OPERATOR_CONNECTIONS_MAX)), stop, connections, handle);
+    accept(
+        listener,
+        Arc::new(Semaphore::new(OPERATOR_CONNECTIONS_MAX)),
+        stop,
+        connections,
+        handle,
+    );
 }
 
 /// Serves a connection to its end; when the governor stops, only what is open on

@@ -18,7 +18,11 @@ pub struct Times<'c>(pub &'c Clock);
 impl Times<'_> {
     /// A moment; null for "never".
     pub fn at(&self, at: Moment) -> Value {
-        if at == Moment::NEVER { Value::Null } else { json!(rfc3339(self.0.wall_of(at))) }
+        if at == Moment::NEVER {
+            Value::Null
+        } else {
+            json!(rfc3339(self.0.wall_of(at)))
+        }
     }
 
     /// A moment that may be unknown.
@@ -34,7 +38,10 @@ pub fn seconds(span: Span) -> Value {
 
 /// One scope (R-LEDGER-3); more fields may follow.
 pub fn scope(times: Times<'_>, account: &Account, state: &ScopeState) -> Value {
-    let provider = account.as_str().split_once('/').map_or("", |(provider, _)| provider);
+    let provider = account
+        .as_str()
+        .split_once('/')
+        .map_or("", |(provider, _)| provider);
     json!({
         "provider": provider,
         "account": account.as_str(),

@@ -9,13 +9,13 @@
 use rategov_audit::chain::{Appended, Chain, Content};
 use rategov_audit::clear::Clear;
 use rategov_audit::leaf::UnixMs;
-use rategov_core::event::Event;
+use rategov_core::event::{Event, Record};
 use rategov_core::id::ActionId;
 use rategov_core::record::Illegal;
 use rusqlite::Connection;
 
 use crate::clock::{BootNo, Stamp};
-use crate::codec::encode_entry;
+use crate::codec::encode_fact;
 use crate::db::Col;
 use crate::entry::{Attachment, Entry};
 use crate::error::Error;
@@ -79,8 +79,9 @@ impl Appender {
         };
         let plan = Plan::of(db, &mut self.hand, entry)?;
         let attachments = self.seal(entry)?;
-        let content =
-            encode_entry(entry).map_err(|error| Reject::Refused(error.to_string()))?;
+        let Record { seq, at, event, .. } = &entry.record;
+        let content = encode_fact(&entry.source, *seq, *at, entry.wall, event)
+            .map_err(|error| Reject::Refused(error.to_string()))?;
 
         self.append(db, entry, &content, &plan)?;
         plan.write(db, &mut self.hand, stamp)?;

@@ -12,8 +12,12 @@ use std::time::Duration;
 
 use crate::entry::{Ack, Attachment, Entry, Full};
 
-/// Where acknowledgements go. Called on the writer's thread: it must not wait.
+/// Where acknowledgements go, one by one. Called on the writer's thread: it must not wait.
 pub type AckSink = Box<dyn Fn(Ack) + Send>;
+
+/// Where acknowledgements go, all of a transaction's at once, in their order and
+/// never none. Called on the writer's thread: it must not wait.
+pub type AcksSink = Box<dyn Fn(Vec<Ack>) + Send>;
 
 /// Most entries that wait.
 pub const QUEUE_ENTRIES_MAX: usize = 8_192;
@@ -91,6 +95,7 @@ impl Drop for Run<'_> {
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
     wake: Condvar,
+    progress: Condvar,
 }
 
 #[derive(Default)]
@@ -101,7 +106,12 @@ struct Inner {
     /// The writer waits and nobody has undertaken to wake it yet. Waking costs a
     /// call of the system whether or not anybody sleeps, so it is not done in vain.
     asleep: bool,
-    sink: Option<AckSink>,
+    /// The writer is gone; what waits stays unwritten.
+    abandoned: bool,
+    /// Entries taken in, and entries that were written or refused, since the start.
+    pushed: u64,
+    written: u64,
+    sink: Option<AcksSink>,
 }
 
 impl fmt::Debug for Inner {
@@ -146,6 +156,7 @@ impl Queue {
             return Err(Full::Bytes);
         }
         inner.bytes += weight;
+        inner.pushed += 1;
         inner.entries.push_back(entry);
         Ok(std::mem::take(&mut inner.asleep))
     }
@@ -160,8 +171,10 @@ impl Queue {
         patience: Option<Duration>,
     ) -> Taken {
         let mut inner = self.lock();
+        let mut slept = false;
         while inner.entries.is_empty() && !inner.closed {
             inner.asleep = true;
+            slept = true;
             match patience {
                 None => {
                     inner = self
@@ -177,6 +190,14 @@ impl Queue {
             }
         }
         inner.asleep = false;
+        if slept && !inner.entries.is_empty() {
+            // Whoever woke the writer is perhaps still at it on the same core: it
+            // goes first, and what it adds shares the transaction. On a core of its
+            // own the writer goes on at once.
+            drop(inner);
+            std::thread::yield_now();
+            inner = self.lock();
+        }
         let mut entries = Vec::new();
         let mut bytes = 0;
         while entries.len() < entries_max {
@@ -197,19 +218,44 @@ impl Queue {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().entries.is_empty()
+    /// Tells that the oldest `entries` that were taken are in the database, or
+    /// never will be.
+    pub(crate) fn wrote(&self, entries: usize) {
+        self.lock().written += entries as u64;
+        self.progress.notify_all();
+    }
+
+    /// Waits until everything that was handed in before is written or refused.
+    pub(crate) fn wait_for_writer(&self) {
+        let mut inner = self.lock();
+        let pushed = inner.pushed;
+        while inner.written < pushed && !inner.abandoned {
+            inner = self
+                .progress
+                .wait(inner)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The writer is gone.
+    pub(crate) fn abandon(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.abandoned = true;
+        drop(inner);
+        self.wake.notify_all();
+        self.progress.notify_all();
     }
 
     /// Says where acknowledgements go; the writer begins then.
-    pub(crate) fn listen(&self, sink: AckSink) {
+    pub(crate) fn listen(&self, sink: AcksSink) {
         self.lock().sink = Some(sink);
         self.wake.notify_all();
     }
 
     /// Waits until somebody listens. A queue that is closed before anybody did
     /// is written without being told of.
-    pub(crate) fn wait_for_sink(&self) -> AckSink {
+    pub(crate) fn wait_for_sink(&self) -> AcksSink {
         let mut inner = self.lock();
         loop {
             match inner.sink.take() {

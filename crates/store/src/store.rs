@@ -7,6 +7,8 @@
 //! Store::on_ack  who hears acknowledgements; the writer begins
 //! Store::close   what waits is written, the folder is given up
 //! ```
+//!
+//! The folder's lock belongs to the writer's thread and ends with it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,10 +30,10 @@ use crate::clock::{BootNo, Now, Rebase};
 use crate::db::{self, Col, row};
 use crate::entry::Source;
 use crate::error::Error;
-use crate::folder::{Folder, Lock};
+use crate::folder::Folder;
 use crate::hand::Hand;
 use crate::migrate::migrate;
-use crate::queue::{AckSink, Journal, Queue};
+use crate::queue::{AckSink, AcksSink, Journal, Queue};
 use crate::reader::Reader;
 use crate::recover::{self, Boot, Log, Recovered};
 use crate::workkey::{WorkKey, fill_random};
@@ -79,7 +81,6 @@ struct Inner {
     reader: Reader,
     thread: Mutex<Option<JoinHandle<Result<(), Error>>>>,
     attempts_within: Span,
-    lock: Mutex<Option<Lock>>,
 }
 
 impl Store {
@@ -129,14 +130,13 @@ impl Store {
         let writing = Arc::clone(&queue);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || Writer::run(db, appender, writing))
+            .spawn(move || Writer::run(db, appender, writing, lock))
             .map_err(Error::file("can't start the writer of", path))?;
         let inner = Inner {
             queue,
             reader,
             thread: Mutex::new(Some(thread)),
             attempts_within: options.attempts_within,
-            lock: Mutex::new(Some(lock)),
         };
         Ok((
             Store {
@@ -148,6 +148,11 @@ impl Store {
 
     /// Says where acknowledgements go. Once, before the first entry.
     pub fn on_ack(&self, sink: AckSink) {
+        self.on_acks(Box::new(move |acks| acks.into_iter().for_each(&sink)));
+    }
+
+    /// As [`Store::on_ack`], for who takes all of a transaction's at once.
+    pub fn on_acks(&self, sink: AcksSink) {
         self.inner.queue.listen(sink);
     }
 
@@ -161,14 +166,17 @@ impl Store {
         self.inner.reader.clone()
     }
 
-    /// What an engine begins with that is rebuilt after a lost commit. Blocks
-    /// for as long as the disk takes.
+    /// What an engine begins with that is rebuilt after a lost commit.
     ///
-    /// Of an account: all but its tasks; of the task book: the tasks.
+    /// Of an account: all but its tasks; of the task book: the tasks. First
+    /// everything is written that was handed in before, so that nothing of the
+    /// engine's former life can follow. Blocks for as long as that and the disk
+    /// take; not to be called where acknowledgements are heard.
     ///
     /// # Errors
     /// If the database fails.
     pub fn recover(&self, source: &Source, now: &Now) -> Result<Tables, Error> {
+        self.inner.queue.wait_for_writer();
         match source {
             Source::Account(account) => {
                 self.inner
@@ -208,16 +216,10 @@ impl Inner {
         let result = match thread {
             None => return Ok(()),
             // The last clone was dropped by whoever hears the acknowledgements:
-            // the writer is not waited for by itself, and ends right after.
+            // the writer can't wait for itself. It ends once the queue is empty.
             Some(thread) if thread.thread().id() == std::thread::current().id() => return Ok(()),
             Some(thread) => thread.join(),
         };
-        drop(
-            self.lock
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
         // A panic was reported where it happened.
         result.unwrap_or_else(|_| Err(Error::Corrupt("state of the writer".to_owned())))
     }

@@ -5,7 +5,7 @@
 //! long past. A duplicate of a swept action is a new action, which is why the
 //! time is longer than any provider remembers a key.
 //!
-//! One sweep removes at most [`ROWS_MAX`] actions, so it never holds the writer
+//! One sweep removes at most 500 actions, so it never holds the writer
 //! for long.
 
 use rategov_core::time::{Span, WallTime};

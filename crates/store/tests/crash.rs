@@ -13,14 +13,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{World, action, answered, asked, engine, entry, now, payload, sent};
+use common::{OPS, World, action, answered, asked, engine, entry, now, payload, sent};
 use rategov_audit::report::Verdict;
 use rategov_audit::verify::Expect;
 use rategov_core::event::{Durability, Event};
 use rategov_store::{JournalQuery, Options, Page, Store, fail};
 use tempfile::tempdir;
 
-const OPS: &str = "stripe/ops";
 const FOLDER: &str = "RATEGOV_TEST_FOLDER";
 const ACTIONS: u128 = 40;
 
@@ -171,10 +170,10 @@ fn killed_at_any_point_it_keeps_what_it_acknowledged() {
                 last <= kept as u64,
                 "{point}:{pass}: {last} was acknowledged, {kept} kept"
             );
-            if point == fail::BEFORE_COMMIT && pass == 1 {
+            if *point == fail::BEFORE_COMMIT && pass == 1 {
                 assert_eq!((kept, last), (0, 0), "what is not committed is not there");
             }
-            if point == fail::AFTER_COMMIT_BEFORE_SYNC && pass == 1 {
+            if *point == fail::AFTER_COMMIT_BEFORE_SYNC && pass == 1 {
                 assert!(kept > 0 && last == 0, "committed, and nobody was told");
             }
             // Whoever comes next goes on with the same chain.

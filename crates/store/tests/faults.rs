@@ -9,7 +9,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use common::{World, account, action, asked, engine, life, now, payload};
+use common::{OPS, World, account, action, asked, engine, life, now, payload};
 use rategov_audit::clear::Clear;
 use rategov_audit::export::Records;
 use rategov_audit::finding::Code;
@@ -20,8 +20,6 @@ use rategov_core::time::WallTime;
 use rategov_store::{CommitFailed, Error, JournalQuery, Options, Reader, Store};
 use rusqlite::Connection;
 use tempfile::tempdir;
-
-const OPS: &str = "stripe/ops";
 
 fn open(folder: &Path) -> Result<Store, Error> {
     Store::open(folder, &Options::default(), &now("boot-1", 200, 200)).map(|(store, _)| store)

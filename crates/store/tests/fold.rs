@@ -8,16 +8,15 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{World, action, answered, asked, ended, engine, moment, now, retry, scope, sent};
+use common::{OPS, World, action, answered, asked, ended, engine, moment, now, retry, scope, sent};
 use proptest::prelude::*;
-use rategov_core::event::{CancelledBy, Decider, Event};
+use rategov_core::cost::Cost;
+use rategov_core::event::{CancelledBy, Decider, Event, Found};
 use rategov_core::id::{ActionId, EscalationId};
 use rategov_core::record::{ActionRow, AttemptRow, EscalationRow, SendKind};
 use rategov_core::time::Moment;
 use rategov_core::word::{Choice, Trigger};
 use tempfile::tempdir;
-
-const OPS: &str = "stripe/ops";
 
 /// The tables in memory.
 #[derive(Default)]
@@ -41,6 +40,11 @@ impl Model {
             return false;
         };
         if row.apply(event, at).is_err() {
+            return false;
+        }
+        if let Event::LookedUp { lookup, .. } = event
+            && !self.attempts.contains_key(&(id, SendKind::Lookup, *lookup))
+        {
             return false;
         }
         if let Some(opened) = AttemptRow::open(event, at) {
@@ -103,7 +107,21 @@ fn step(model: &Model, n: u128, kind: u8, at: u64) -> Event {
                 by: "key".to_owned(),
             },
         },
-        9 => Event::Cancelled {
+        9 => Event::LookupSent {
+            action: action(n),
+            lookup: row.map_or(0, |row| row.lookups) + 1,
+            scopes: vec![scope("account:ops")],
+            cost: Cost::ONE,
+        },
+        10 => Event::LookedUp {
+            action: action(n),
+            lookup: row.map_or(0, |row| row.lookups) + 1,
+            found: Found::Nothing,
+            status: Some(404),
+            operation_id: None,
+            next: Some(moment(at + 2)),
+        },
+        11 => Event::Cancelled {
             action: action(n),
             by: CancelledBy::Caller,
         },
@@ -116,7 +134,7 @@ proptest! {
 
     #[test]
     fn the_tables_are_the_fold_of_the_records(
-        steps in prop::collection::vec((1u128..5, 0u8..11), 1..80),
+        steps in prop::collection::vec((1u128..5, 0u8..13), 1..80),
         restart_after in 0usize..80,
     ) {
         let folder = tempdir().unwrap();

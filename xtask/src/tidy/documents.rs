@@ -15,7 +15,7 @@ pub const EXAMPLE: &str = "examples/rategov.yaml";
 /// The guide that explains them.
 pub const GUIDE: &str = "docs/guide/";
 /// Mappings whose keys are names that an operator chooses.
-const NAMED: &[&str] = &["providers", "accounts", "agents"];
+const NAMED: &[&str] = &["providers", "accounts", "agents", "sources", "facts"];
 
 /// Checks every document.
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -107,15 +107,15 @@ fn keys(tree: &Tree) -> Vec<Finding> {
     };
     let mut keys = BTreeSet::new();
     collect(&value, false, &mut keys);
-    let unexplained = keys.into_iter().filter(|key| !explains(&guide, key));
-    let finding = |key: &str| {
+    let explained: BTreeSet<&str> = guide.lines().flat_map(keys_in).collect();
+    let finding = |key: &&str| {
         Finding::file(
             Rule::Keys,
             EXAMPLE,
             format!("the key `{key}` is nowhere in {GUIDE}"),
         )
     };
-    unexplained.map(finding).collect()
+    keys.difference(&explained).map(finding).collect()
 }
 
 fn collect<'a>(value: &'a Value, named: bool, keys: &mut BTreeSet<&'a str>) {
@@ -133,9 +133,16 @@ fn collect<'a>(value: &'a Value, named: bool, keys: &mut BTreeSet<&'a str>) {
     }
 }
 
-/// Whether the guide shows a key: alone in code marks, or as the last part of a path.
-fn explains(guide: &str, key: &str) -> bool {
-    guide.contains(&format!("`{key}`")) || guide.contains(&format!(".{key}`"))
+/// The keys that a line of the guide shows in code marks, alone or in a path:
+/// `spool.memory` shows `spool` and `memory`.
+fn keys_in(line: &str) -> impl Iterator<Item = &str> {
+    let is_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']');
+    let spans = line.split('`').skip(1).step_by(2);
+    let paths = spans.map(|span| span.split(':').next().unwrap_or_default());
+    let paths = paths.filter(move |path| path.chars().all(is_path));
+    paths
+        .flat_map(|path| path.split(['.', '[', ']']))
+        .filter(|key| !key.is_empty())
 }
 
 #[cfg(test)]
@@ -192,12 +199,15 @@ mod tests {
     fn every_key_of_the_example_is_explained_but_names_are_not() {
         let example = (EXAMPLE, "hold: 1s\nproviders:\n  mine:\n    base_url: x\n");
         check_tree(&[example], &[]);
-        let guide = "# G\n\n`hold` and `providers` and `providers.NAME.base_url`\n";
+        let guide = "# G\n\n`hold: 2s` and `providers.NAME.base_url`\n";
         check_tree(&[example, ("docs/guide/a.md", guide)], &[]);
         check_tree(
             &[
                 example,
-                ("docs/guide/a.md", "# G\n\n`hold` and `base_url`\n"),
+                (
+                    "docs/guide/a.md",
+                    "# G\n\n`hold` and `base_url`; providers, `a providers b`\n",
+                ),
             ],
             &["examples/rategov.yaml: the key `providers` is nowhere in docs/guide/ [keys]"],
         );

@@ -33,9 +33,15 @@ pub fn check(file: &File, code: &Code, exceptions: &mut Exceptions) -> Vec<Findi
         findings.push(Finding::file(Rule::Opening, path, what));
     }
     findings.extend(length(file, exceptions));
+    let mut in_picture = false;
     for (line, (number, code_line)) in file.text.lines().zip(code.lines()) {
-        let wide = width(path, number, line);
-        findings.extend(wide.filter(|_| !exceptions.allows(Rule::Width, path)));
+        if is_fence(line) {
+            in_picture = !in_picture;
+        }
+        if !in_picture {
+            let wide = width(path, number, line);
+            findings.extend(wide.filter(|_| !exceptions.allows(Rule::Width, path)));
+        }
         findings.extend(unfinished(path, number, line));
         let in_test = path.contains("/tests/") || code.is_test_line(number);
         let sleeps = in_test && SLEEPS.iter().any(|call| code_line.contains(call));
@@ -56,8 +62,18 @@ fn length(file: &File, exceptions: &mut Exceptions) -> Option<Finding> {
     })
 }
 
-/// Rustfmt keeps code narrow but touches no comment. A row of a table and an
-/// address can't be broken.
+/// Whether a line of a comment begins or ends a picture, a grammar, an example.
+fn is_fence(line: &str) -> bool {
+    let comment = line.trim_start().strip_prefix("//");
+    comment.is_some_and(|it| {
+        it.trim_start_matches(['/', '!'])
+            .trim_start()
+            .starts_with("```")
+    })
+}
+
+/// Rustfmt keeps code narrow but touches no comment. A picture, a row of a table
+/// and an address can't be broken.
 fn width(path: &str, number: usize, line: &str) -> Option<Finding> {
     let comment = line.trim_start().strip_prefix("//")?;
     let breaks_nowhere = comment
@@ -124,6 +140,9 @@ mod tests {
         );
         check_rules("a.rs", &format!("//! A.\nlet a = \"{wide}\";\n"), &[]);
         check_rules("a.rs", &format!("//! A.\n//! | a | {wide} |\n"), &[]);
+        check_rules("a.rs", &format!("//! ```text\n//! {wide}\n//! ```\n"), &[]);
+        let after = format!("//! ```text\n//! ```\n//! {wide}\n");
+        check_rules("a.rs", &after, &[(Rule::Width, Some(3))]);
         check_rules(
             "a.rs",
             &format!("//! A.\n// https://example.com/{wide}\n"),

@@ -28,7 +28,10 @@ pub(crate) fn run(place: &Place, audit: Audit, as_json: bool) -> anyhow::Result<
                     let mut records = Records::new(BufReader::new(opened));
                     let report = verify(&mut records, &Expect::default());
                     if let Some(error) = records.io_error() {
-                        return Err(anyhow!("{} can't be read to its end: {error}", file.display()));
+                        return Err(anyhow!(
+                            "{} can't be read to its end: {error}",
+                            file.display()
+                        ));
                     }
                     report
                 }
@@ -69,7 +72,10 @@ fn say(report: &Report, as_json: bool) -> ExitCode {
             None => output::line("not anchored: a cut tail or an older copy can't be noticed"),
         }
         if let Some(finding) = finding {
-            output::line(&format!("first bad record: {}", output::printable(&finding)));
+            output::line(&format!(
+                "first bad record: {}",
+                output::printable(&finding)
+            ));
         }
     }
     ExitCode::from(verdict.exit_code())
@@ -77,15 +83,30 @@ fn say(report: &Report, as_json: bool) -> ExitCode {
 
 fn show(place: &Place, show: &AuditShow, as_json: bool) -> anyhow::Result<ExitCode> {
     let reader = Reader::open(&place.data_folder())?;
-    let account = show.account.as_deref().map(Account::new).transpose().context("--account")?;
+    let account = show
+        .account
+        .as_deref()
+        .map(Account::new)
+        .transpose()
+        .context("--account")?;
     let action = match &show.action {
         None => None,
         Some(name) => Some(find(&reader, name, account.as_ref())?),
     };
     let query = JournalQuery {
         action,
-        task: show.task.as_deref().map(Task::new).transpose().context("--task")?,
-        agent: show.agent.as_deref().map(Agent::new).transpose().context("--agent")?,
+        task: show
+            .task
+            .as_deref()
+            .map(Task::new)
+            .transpose()
+            .context("--task")?,
+        agent: show
+            .agent
+            .as_deref()
+            .map(Agent::new)
+            .transpose()
+            .context("--agent")?,
         account,
         page: Page::Backward(None),
         limit: u32::try_from(show.limit).unwrap_or(u32::MAX),
@@ -107,7 +128,9 @@ fn show(place: &Place, show: &AuditShow, as_json: bool) -> anyhow::Result<ExitCo
             Some(id) => match keys.get(&id) {
                 Some(key) => key.clone(),
                 None => {
-                    let key = reader.action(id)?.and_then(|it| it.row.requested.key.clone());
+                    let key = reader
+                        .action(id)?
+                        .and_then(|it| it.row.requested.key.clone());
                     keys.insert(id, key.clone());
                     key
                 }
@@ -115,16 +138,18 @@ fn show(place: &Place, show: &AuditShow, as_json: bool) -> anyhow::Result<ExitCo
         };
         let text = output::printable(&audit_text::line_with_key(fact, key.as_deref()));
         if as_json {
-            output::line(&json!({
-                "seq": row.seq.0,
-                "event": row.event,
-                "account": row.account,
-                "action": row.action.map(|id| id.to_string()),
-                "agent": row.agent,
-                "task": row.task,
-                "text": text,
-            })
-            .to_string());
+            output::line(
+                &json!({
+                    "seq": row.seq.0,
+                    "event": row.event,
+                    "account": row.account,
+                    "action": row.action.map(|id| id.to_string()),
+                    "agent": row.agent,
+                    "task": row.task,
+                    "text": text,
+                })
+                .to_string(),
+            );
         } else {
             output::line(&text);
         }
@@ -138,12 +163,18 @@ fn find(reader: &Reader, name: &str, account: Option<&Account>) -> anyhow::Resul
     }
     let accounts: Vec<Account> = match account {
         Some(account) => vec![account.clone()],
-        None => reader.scopes()?.into_iter().map(|(account, _)| account).collect(),
+        None => reader
+            .scopes()?
+            .into_iter()
+            .map(|(account, _)| account)
+            .collect(),
     };
     for account in accounts {
         if let Some(it) = reader.actions_by_key(&account, name)?.into_iter().next() {
             return Ok(it.row.requested.action);
         }
     }
-    Err(anyhow!("no action has the id or key {name:?}\nhint: --account helps to find a key"))
+    Err(anyhow!(
+        "no action has the id or key {name:?}\nhint: --account helps to find a key"
+    ))
 }

@@ -17,31 +17,61 @@ pub(crate) async fn run(
     let client = Client::new(place)?;
     match escalations {
         Escalations::List { all } => {
-            let path = if all { "/api/v1/escalations?all=true" } else { "/api/v1/escalations" };
+            let path = if all {
+                "/api/v1/escalations?all=true"
+            } else {
+                "/api/v1/escalations"
+            };
             let answer = client.get(path).await?;
             if as_json {
                 output::json(&answer);
                 return Ok(ExitCode::SUCCESS);
             }
-            let rows = answer["escalations"].as_array().cloned().unwrap_or_default();
+            let rows = answer["escalations"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             output::table(
-                &["escalation", "trigger", "scope", "action", "asked", "expires", "decided"],
+                &[
+                    "escalation",
+                    "trigger",
+                    "scope",
+                    "action",
+                    "asked",
+                    "expires",
+                    "decided",
+                ],
                 rows.iter().map(|row| {
-                    ["escalation", "trigger", "scope", "action", "opened_at", "expires", "chosen"]
-                        .map(|name| field(row, name))
-                        .to_vec()
+                    [
+                        "escalation",
+                        "trigger",
+                        "scope",
+                        "action",
+                        "opened_at",
+                        "expires",
+                        "chosen",
+                    ]
+                    .map(|name| field(row, name))
+                    .to_vec()
                 }),
             );
         }
         Escalations::Show { escalation } => {
-            let row = client.get(&format!("/api/v1/escalations/{}", encode(&escalation))).await?;
+            let row = client
+                .get(&format!("/api/v1/escalations/{}", encode(&escalation)))
+                .await?;
             if as_json {
                 output::json(&row);
             } else {
                 show(&row);
             }
         }
-        Escalations::Decide { escalation, choice, note, confirm } => {
+        Escalations::Decide {
+            escalation,
+            choice,
+            note,
+            confirm,
+        } => {
             let path = format!("/api/v1/escalations/{}/decide", encode(&escalation));
             let body = json!({ "choice": choice, "note": note, "confirm": confirm });
             let answer = client.post(&path, &body).await?;
@@ -56,8 +86,19 @@ pub(crate) async fn run(
 }
 
 fn show(row: &Value) {
-    for name in ["escalation", "trigger", "why", "scope", "account", "opened_at", "expires"] {
-        output::line(&format!("{name:<14} {}", output::printable(&field(row, name))));
+    for name in [
+        "escalation",
+        "trigger",
+        "why",
+        "scope",
+        "account",
+        "opened_at",
+        "expires",
+    ] {
+        output::line(&format!(
+            "{name:<14} {}",
+            output::printable(&field(row, name))
+        ));
     }
     if let Value::Object(action) = &row["dossier"] {
         output::line("");

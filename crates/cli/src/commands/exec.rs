@@ -37,8 +37,14 @@ async fn open_run(
         "priority": priority.map(PriorityArg::word),
     });
     let run = client.post("/api/v1/runs", &body).await?;
-    let id = run["id"].as_str().ok_or_else(|| anyhow!("the governor made no run"))?.to_owned();
-    Ok(Run { id, variables: variables(&run) })
+    let id = run["id"]
+        .as_str()
+        .ok_or_else(|| anyhow!("the governor made no run"))?
+        .to_owned();
+    Ok(Run {
+        id,
+        variables: variables(&run),
+    })
 }
 
 fn variables(answer: &Value) -> Vec<(String, String)> {
@@ -57,8 +63,10 @@ fn variables(answer: &Value) -> Vec<(String, String)> {
 pub(crate) async fn run(place: &Place, exec: Exec) -> anyhow::Result<ExitCode> {
     let client = Client::new(place)?;
     let run = open_run(&client, &exec.agent, exec.task.as_deref(), exec.priority).await?;
-    let (program, arguments) =
-        exec.command.split_first().ok_or_else(|| anyhow!("no program is named"))?;
+    let (program, arguments) = exec
+        .command
+        .split_first()
+        .ok_or_else(|| anyhow!("no program is named"))?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::inherit());
     for (name, value) in &run.variables {
@@ -92,7 +100,9 @@ pub(crate) async fn run(place: &Place, exec: Exec) -> anyhow::Result<ExitCode> {
     {
         output::note(&format!("rategov: the last call that failed: {cause}"));
     }
-    Ok(ExitCode::from(u8::try_from(code.clamp(0, 255)).unwrap_or(1)))
+    Ok(ExitCode::from(
+        u8::try_from(code.clamp(0, 255)).unwrap_or(1),
+    ))
 }
 
 /// Waits for the program; signals that reach us reach it too.
@@ -124,12 +134,18 @@ pub(crate) async fn print_environment(
     let client = Client::new(place)?;
     let variables = match &env.agent {
         Some(agent) => {
-            open_run(&client, agent, env.task.as_deref(), env.priority).await?.variables
+            open_run(&client, agent, env.task.as_deref(), env.priority)
+                .await?
+                .variables
         }
         None => variables(&client.get("/api/v1/variables").await?),
     };
     if as_json {
-        output::json(&json!(variables.into_iter().collect::<std::collections::BTreeMap<_, _>>()));
+        output::json(&json!(
+            variables
+                .into_iter()
+                .collect::<std::collections::BTreeMap<_, _>>()
+        ));
     } else {
         for (name, value) in variables {
             output::line(&format!("export {name}='{value}'"));

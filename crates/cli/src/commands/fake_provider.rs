@@ -17,20 +17,37 @@ pub(crate) async fn run(args: FakeProvider) -> anyhow::Result<ExitCode> {
         "none" => Vec::new(),
         rules => rules
             .split(';')
-            .map(|rule| rule.trim().parse().map_err(|error| anyhow!("--quota: {error}")))
+            .map(|rule| {
+                rule.trim()
+                    .parse()
+                    .map_err(|error| anyhow!("--quota: {error}"))
+            })
             .collect::<anyhow::Result<Vec<_>>>()?,
     };
     let config = Config {
         seed: Seed(args.seed),
         quotas,
-        service: args.latency.parse().map_err(|error| anyhow!("--latency: {error}"))?,
-        limit_fields: args.headers.parse().map_err(|error| anyhow!("--headers: {error}"))?,
+        service: args
+            .latency
+            .parse()
+            .map_err(|error| anyhow!("--latency: {error}"))?,
+        limit_fields: args
+            .headers
+            .parse()
+            .map_err(|error| anyhow!("--headers: {error}"))?,
         ..Config::default()
     };
-    let control = args.control.unwrap_or_else(|| SocketAddr::new(args.listen.ip(), 0));
-    let options =
-        Options { listen: args.listen, control: Some(control), ..Options::new(config) };
-    let mut running = fake_provider::serve(options).await.context("the provider can't start")?;
+    let control = args
+        .control
+        .unwrap_or_else(|| SocketAddr::new(args.listen.ip(), 0));
+    let options = Options {
+        listen: args.listen,
+        control: Some(control),
+        ..Options::new(config)
+    };
+    let mut running = fake_provider::serve(options)
+        .await
+        .context("the provider can't start")?;
     output::line(&format!("provider http://{}", running.addr));
     if let Some(control) = running.control_addr {
         output::line(&format!("control  http://{control}/__control/ledger"));

@@ -34,7 +34,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::FakeProvider(fake) => fake_provider::run(fake).await,
         Command::Explain { code } => explain::run(&code),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "rategov", &mut std::io::stdout());
+            clap_complete::generate(
+                shell,
+                &mut Args::command(),
+                "rategov",
+                &mut std::io::stdout(),
+            );
             Ok(ExitCode::SUCCESS)
         }
     }

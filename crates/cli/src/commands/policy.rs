@@ -44,5 +44,9 @@ pub(crate) fn run(policy: &Policy, as_json: bool) -> anyhow::Result<ExitCode> {
             output::note(&format!("{} is valid", file.display()));
         }
     }
-    Ok(if mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if mistakes.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

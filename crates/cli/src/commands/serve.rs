@@ -26,13 +26,19 @@ pub(crate) async fn run(place: &Place, serve: Serve) -> anyhow::Result<ExitCode>
     for notice in &running.notices {
         output::note(&format!("warning: {notice}"));
     }
-    output::note(&format!("agents call      http://{}/{{provider}}/…", running.agents));
+    output::note(&format!(
+        "agents call      http://{}/{{provider}}/…",
+        running.agents
+    ));
     output::note(&format!(
         "operators log in http://{}/#token={}",
         running.operators,
         running.token.secret().expose_secret()
     ));
-    output::note(&format!("the token is in  {}", running.token_file.display()));
+    output::note(&format!(
+        "the token is in  {}",
+        running.token_file.display()
+    ));
     let mut terminate = signal(SignalKind::terminate()).context("signals can't be heard")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("signals can't be heard")?;
     let mut hangup = signal(SignalKind::hangup()).context("signals can't be heard")?;
@@ -60,10 +66,14 @@ pub(crate) async fn run(place: &Place, serve: Serve) -> anyhow::Result<ExitCode>
 
 fn log_to_stderr(form: LogForm) {
     let filter = EnvFilter::try_from_env("RATEGOV_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     // A second subscriber (in tests) is no reason to stop.
     let _ = match form {
-        LogForm::Text => builder.with_ansi(std::env::var_os("NO_COLOR").is_none()).try_init(),
+        LogForm::Text => builder
+            .with_ansi(std::env::var_os("NO_COLOR").is_none())
+            .try_init(),
         LogForm::Json => builder.json().try_init(),
     };
 }

@@ -22,15 +22,29 @@ pub(crate) async fn run(place: &Place, as_json: bool) -> anyhow::Result<ExitCode
         field(&status, "escalations_open")
     ));
     for warning in status["warnings"].as_array().into_iter().flatten() {
-        output::note(&format!("warning: {}", warning.as_str().unwrap_or_default()));
+        output::note(&format!(
+            "warning: {}",
+            warning.as_str().unwrap_or_default()
+        ));
     }
     let scopes = status["scopes"].as_array().cloned().unwrap_or_default();
     output::table(
-        &["account", "scope", "mode", "left", "limit", "next at", "open", "source"],
+        &[
+            "account", "scope", "mode", "left", "limit", "next at", "open", "source",
+        ],
         scopes.iter().map(|scope| {
-            ["account", "scope", "mode", "remaining", "limit", "next_allowed_at", "in_flight", "source"]
-                .map(|name| field(scope, name))
-                .to_vec()
+            [
+                "account",
+                "scope",
+                "mode",
+                "remaining",
+                "limit",
+                "next_allowed_at",
+                "in_flight",
+                "source",
+            ]
+            .map(|name| field(scope, name))
+            .to_vec()
         }),
     );
     let queue = client.get("/api/v1/queue?limit=20").await?;
@@ -38,11 +52,21 @@ pub(crate) async fn run(place: &Place, as_json: bool) -> anyhow::Result<ExitCode
     if !queue.is_empty() {
         output::line("");
         output::table(
-            &["waiting", "agent", "priority", "call", "for", "scope", "expected"],
+            &[
+                "waiting", "agent", "priority", "call", "for", "scope", "expected",
+            ],
             queue.iter().map(|call| {
-                ["action", "agent", "priority", "endpoint", "reason", "scope", "expected_start"]
-                    .map(|name| field(call, name))
-                    .to_vec()
+                [
+                    "action",
+                    "agent",
+                    "priority",
+                    "endpoint",
+                    "reason",
+                    "scope",
+                    "expected_start",
+                ]
+                .map(|name| field(call, name))
+                .to_vec()
             }),
         );
     }
@@ -52,18 +76,39 @@ pub(crate) async fn run(place: &Place, as_json: bool) -> anyhow::Result<ExitCode
 /// What one action waits for, or how it ended.
 pub(crate) async fn why(place: &Place, action: &str, as_json: bool) -> anyhow::Result<ExitCode> {
     let client = Client::new(place)?;
-    let action = client.get(&format!("/api/v1/actions/{}", encode(action))).await?;
+    let action = client
+        .get(&format!("/api/v1/actions/{}", encode(action)))
+        .await?;
     if as_json {
         output::json(&action);
         return Ok(ExitCode::SUCCESS);
     }
     for name in [
-        "action", "state", "agent", "task", "priority", "class", "account", "endpoint", "attempts",
-        "waited_seconds", "reason", "scope", "position", "expected_start", "code", "status",
-        "operation_id", "escalation", "next",
+        "action",
+        "state",
+        "agent",
+        "task",
+        "priority",
+        "class",
+        "account",
+        "endpoint",
+        "attempts",
+        "waited_seconds",
+        "reason",
+        "scope",
+        "position",
+        "expected_start",
+        "code",
+        "status",
+        "operation_id",
+        "escalation",
+        "next",
     ] {
         if action[name] != Value::Null {
-            output::line(&format!("{name:<16} {}", output::printable(&field(&action, name))));
+            output::line(&format!(
+                "{name:<16} {}",
+                output::printable(&field(&action, name))
+            ));
         }
     }
     Ok(ExitCode::SUCCESS)

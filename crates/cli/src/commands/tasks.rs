@@ -21,20 +21,34 @@ pub(crate) async fn run(place: &Place, tasks: Tasks, as_json: bool) -> anyhow::R
             output::table(
                 &["task", "agent", "state", "retries", "waited s", "deadline"],
                 rows.iter().map(|task| {
-                    ["task", "agent", "state", "retries", "waited_seconds", "deadline"]
-                        .map(|name| field(task, name))
-                        .to_vec()
+                    [
+                        "task",
+                        "agent",
+                        "state",
+                        "retries",
+                        "waited_seconds",
+                        "deadline",
+                    ]
+                    .map(|name| field(task, name))
+                    .to_vec()
                 }),
             );
         }
         Tasks::Cancel { task, agent } => {
             let answer = client
-                .post("/api/v1/tasks/cancel", &json!({ "task": task, "agent": agent }))
+                .post(
+                    "/api/v1/tasks/cancel",
+                    &json!({ "task": task, "agent": agent }),
+                )
                 .await?;
             if as_json {
                 output::json(&answer);
             } else {
-                output::line(&format!("cancelled task {} of {}", task, field(&answer, "agent")));
+                output::line(&format!(
+                    "cancelled task {} of {}",
+                    task,
+                    field(&answer, "agent")
+                ));
             }
         }
     }

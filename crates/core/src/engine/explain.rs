@@ -1,10 +1,11 @@
 //! Why a call waits: position, reason, scope, expected start.
 
 use super::Engine;
-use super::dispatch::Manners;
+use super::dispatch::call_of;
 use super::live::{Live, Open};
+use super::outlook::Line;
 use super::output::{Parked, WaitReason};
-use crate::id::{ActionId, Scope};
+use crate::id::{Account, ActionId, Scope};
 use crate::ledger::ScopeState;
 use crate::record::{ActionRow, EscalationRow};
 use crate::time::Moment;
@@ -31,52 +32,62 @@ pub struct ActionView {
 }
 
 impl Engine {
+    /// The account.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Calls that wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.asks.len()
+    }
+
+    /// Whether nothing is in hand and nothing is asked: the engine may be dropped.
+    pub fn is_idle(&self) -> bool {
+        self.actions.is_empty() && self.escalations.is_empty()
+    }
+
     /// What an action waits for; `None` if it does not wait.
     pub fn explain_wait(&self, now: Moment, id: ActionId) -> Option<Parked> {
         let live = self.actions.get(&id)?;
         live.turn?;
-        let position = self.schedule.position(live.ask).unwrap_or(0);
-        let (reason, scope, until) = self.reason(now, live, position);
-        let expected_start = match (until, self.ledger.rate(&self.scope)) {
-            (Some(until), Some(rate)) => {
-                Some(until + rate.per.scale(position as u64, rate.units.max(1)))
-            }
-            (until, _) => until,
-        };
+        let line = self.line_of(live);
+        let (reason, scope, until) = self.reason(now, live, line);
         Some(Parked {
             action: id,
             reason,
             scope,
-            position,
-            expected_start,
+            position: line.ahead,
+            expected_start: until,
         })
     }
 
-    fn reason(
-        &self,
-        now: Moment,
-        live: &Live,
-        position: usize,
-    ) -> (WaitReason, Scope, Option<Moment>) {
-        let ready_at = live.row.not_before;
+    fn reason(&self, now: Moment, live: &Live, line: Line) -> (WaitReason, Scope, Option<Moment>) {
+        let own = self.scope.clone();
         let kept_back = self
             .loads
             .of(live.agent())
-            .is_some_and(|load| load.kept_back.contains(&live.ask));
+            .is_some_and(|load| load.keeps_back(live.group(), live.ask));
         if kept_back {
-            return (WaitReason::AgentLimit, self.scope.clone(), None);
+            return (WaitReason::AgentLimit, own, None);
         }
-        match self.what_is_in_the_way(now, live, Manners::Spaced) {
-            Err(way) => {
-                let until = (way.until < Moment::NEVER).then(|| way.until.max(ready_at));
-                (way.reason, way.scope, until)
-            }
-            Ok(_) if now < ready_at => (WaitReason::Backoff, self.scope.clone(), Some(ready_at)),
-            Ok(_) => {
-                let until = (position == 0).then_some(now);
-                (WaitReason::Turn, self.scope.clone(), until)
-            }
-        }
+        let call = call_of(&live.setup, &live.row.requested);
+        let ready_at = match live.never_sent() {
+            true => now,
+            false => live.row.not_before.max(now),
+        };
+        let spaced = self.ways(now).spaced(&call);
+        let wait = self.wait_of(now, &call, line);
+        let (reason, scope) = match (&wait, &spaced) {
+            _ if now < ready_at => (WaitReason::Backoff, own),
+            (_, Some((scope, _))) => (WaitReason::Spacing, scope.clone()),
+            (Some(wait), None) => (wait.reason, wait.scope.clone()),
+            (None, None) => (WaitReason::Turn, own),
+        };
+        let spaced_until = spaced.map_or(now, |(_, until)| until);
+        let until = wait.map_or(Some(now), |wait| wait.until);
+        let until = until.map(|at| at.max(ready_at).max(spaced_until));
+        (reason, scope, until)
     }
 
     /// Every waiting call, in no particular order; at most `limit`.
@@ -119,8 +130,15 @@ impl Engine {
         Some(ActionView {
             row: live.row.clone(),
             parked: self.explain_wait(now, id),
-            on_the_wire: matches!(live.open, Some((Open::Attempt(_) | Open::Body(_), _))),
+            on_the_wire: live
+                .open
+                .is_some_and(|wire| !matches!(wire.what, Open::Lookup(_))),
         })
+    }
+
+    /// The rows of all actions in hand.
+    pub fn rows(&self) -> impl Iterator<Item = &ActionRow> {
+        self.actions.values().map(|live| &live.row)
     }
 
     /// The action in hand that has this key.

@@ -70,6 +70,18 @@ pub struct Submit {
     pub hold_until: Moment,
     /// What its task still allows.
     pub task: TaskAllowance,
+    /// Whether the agent's library says that it repeats a call.
+    pub marker: Marker,
+}
+
+/// What a call says of itself about being a repeat (R-RETRY-3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marker {
+    /// Nothing: an equal call is another action.
+    None,
+    /// An SDK's retry counter is above zero: it repeats the equal call that is
+    /// in hand, if there is one.
+    SdkRetry,
 }
 
 /// What a task still allows, asked from the task book under the same lock.
@@ -132,6 +144,8 @@ pub struct LookupReport {
     pub operation_id: Option<String>,
     /// Whether any byte of it left.
     pub sent: bool,
+    /// What the action's task still allows.
+    pub task: TaskAllowance,
 }
 
 /// A person's answer.
@@ -145,4 +159,6 @@ pub struct Decision {
     pub note: Option<String>,
     /// The version that was shown, if the interface passed it on.
     pub version: Option<u32>,
+    /// What the person typed where a choice must be confirmed.
+    pub typed: Option<String>,
 }

@@ -1,14 +1,15 @@
 //! An action while the engine has it in hand.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::input::Setup;
+use super::input::{Setup, TaskAllowance};
+use crate::action::budget::Used;
+use crate::action::problem::Code;
 use crate::id::{ActionId, Agent, AttemptNo};
 use crate::ledger::PermitId;
 use crate::record::ActionRow;
 use crate::schedule::{AskKey, Lane};
+use crate::tasks::{TaskKey, task_key};
 use crate::time::Moment;
-use crate::word::Cause;
+use crate::word::{Cause, Outcome, Priority};
 
 /// What an action queues for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,18 @@ pub(super) enum Open {
     Lookup(u16),
 }
 
+/// A send that is out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnWire {
+    pub(super) what: Open,
+    /// The permit that it holds.
+    pub(super) permit: PermitId,
+    /// When it was granted.
+    pub(super) since: Moment,
+    /// When its first byte may have left; `None` while nobody said so.
+    pub(super) sent_at: Option<Moment>,
+}
+
 /// What became of the one who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
@@ -39,6 +52,17 @@ pub(super) enum Caller {
     Gone,
 }
 
+/// How an action ends whose next send is not made after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LastWord {
+    /// Nothing was sent yet.
+    Nothing,
+    /// The answer of this attempt is the last word.
+    Answer(AttemptNo),
+    /// No answer came; the governor says this.
+    Own(Code),
+}
+
 /// One action in hand.
 #[derive(Debug)]
 pub(super) struct Live {
@@ -46,21 +70,53 @@ pub(super) struct Live {
     pub(super) row: ActionRow,
     pub(super) setup: Setup,
     pub(super) ask: AskKey,
+    /// The place of an earlier call that it keeps.
+    pub(super) place: Option<AskKey>,
     pub(super) lane: Lane,
-    /// Its place in the queue, if it has one.
+    /// What it queues for, if it does.
     pub(super) turn: Option<Turn>,
-    /// What is out, with the permit that it holds.
-    pub(super) open: Option<(Open, PermitId)>,
-    /// When the first byte of the open send may have left.
-    pub(super) sent_at: Option<Moment>,
+    pub(super) open: Option<OnWire>,
     pub(super) caller: Caller,
     /// Its waiting after the first attempt must end by then.
     pub(super) wait_until: Moment,
-    /// Whether a person allowed it beyond its class's attempts.
+    /// What its task allowed when it was last asked.
+    pub(super) task: TaskAllowance,
+    /// What the same key has used up in an earlier life of the call.
+    pub(super) earlier: Used,
+    /// Sends that a person allowed beyond its class's attempts.
     pub(super) extra_attempts: u16,
+    /// Look-ups made before a person asked for new ones.
+    pub(super) lookups_before: u16,
+    pub(super) last_word: LastWord,
+    /// What the last attempt proved.
+    pub(super) last_outcome: Option<Outcome>,
+    /// Whether somebody ordered it to stop: its key is not used again either.
+    pub(super) forbidden: bool,
 }
 
 impl Live {
+    /// An action that has just been taken in hand, with nothing going on.
+    pub(super) fn new(row: ActionRow, setup: Setup, ask: AskKey, lane: Lane) -> Live {
+        Live {
+            row,
+            setup,
+            ask,
+            place: None,
+            lane,
+            turn: None,
+            open: None,
+            caller: Caller::Gone,
+            wait_until: Moment::NEVER,
+            task: TaskAllowance::UNLIMITED,
+            earlier: Used::default(),
+            extra_attempts: 0,
+            lookups_before: 0,
+            last_word: LastWord::Nothing,
+            last_outcome: None,
+            forbidden: false,
+        }
+    }
+
     pub(super) fn id(&self) -> ActionId {
         self.row.requested.action
     }
@@ -69,58 +125,48 @@ impl Live {
         &self.row.requested.agent
     }
 
+    /// Its rank and lane: what it shares its way with.
+    pub(super) fn group(&self) -> (Priority, Lane) {
+        (self.row.requested.priority, self.lane)
+    }
+
+    /// The task that it belongs to.
+    pub(super) fn task_key(&self) -> TaskKey {
+        let requested = &self.row.requested;
+        task_key(&requested.agent, requested.task.as_ref())
+    }
+
     /// Whether nothing of it ever left, as far as anybody knows.
     pub(super) fn never_sent(&self) -> bool {
         self.row.attempts == 0
     }
-}
 
-/// What one agent has going on this account.
-#[derive(Debug, Default)]
-pub(super) struct Load {
-    /// Calls in the schedule.
-    pub(super) scheduled: usize,
-    /// Calls on the wire.
-    pub(super) open: u32,
-    /// Calls that the agent's own limit keeps out of the schedule, in order.
-    pub(super) kept_back: BTreeSet<AskKey>,
-}
-
-impl Load {
-    /// Calls that wait, wherever.
-    pub(super) fn waiting(&self) -> usize {
-        self.scheduled + self.kept_back.len()
-    }
-
-    fn is_idle(&self) -> bool {
-        self.scheduled == 0 && self.open == 0 && self.kept_back.is_empty()
-    }
-}
-
-/// Every agent's load. An idle agent has no entry, so the map is bounded by the calls.
-#[derive(Debug, Default)]
-pub(super) struct Loads(BTreeMap<Agent, Load>);
-
-impl Loads {
-    pub(super) fn of(&self, agent: &Agent) -> Option<&Load> {
-        self.0.get(agent)
-    }
-
-    pub(super) fn change(&mut self, agent: &Agent, change: impl FnOnce(&mut Load)) {
-        match self.0.get_mut(agent) {
-            Some(load) => {
-                change(load);
-                if load.is_idle() {
-                    self.0.remove(agent);
-                }
-            }
-            None => {
-                let mut load = Load::default();
-                change(&mut load);
-                if !load.is_idle() {
-                    self.0.insert(agent.clone(), load);
-                }
-            }
+    /// What counts against the limits of its class.
+    pub(super) fn used(&self) -> Used {
+        let own = self.row.attempts.saturating_sub(self.extra_attempts);
+        Used {
+            attempts: own.saturating_add(self.earlier.attempts),
+            waited: self.row.waited + self.earlier.waited,
         }
+    }
+
+    /// Look-ups that count against their budget.
+    pub(super) fn lookups(&self) -> u16 {
+        self.row.lookups.saturating_sub(self.lookups_before)
+    }
+
+    /// Whether somebody waits for it, or will fetch it.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.row.requested.detached || matches!(self.caller, Caller::Held(_))
+    }
+
+    /// Whether a later call with its key may be sent: nothing of it had an
+    /// effect, and nobody forbade it.
+    pub(super) fn may_be_sent_anew(&self) -> bool {
+        let unapplied = matches!(
+            self.last_outcome,
+            None | Some(Outcome::NotSent | Outcome::Refused)
+        );
+        unapplied && !self.row.uncertain
     }
 }

@@ -28,42 +28,52 @@
 //! finished keys and questions by constants beside them.
 
 mod admit;
+mod books;
 mod cancel;
+mod decision;
 mod dispatch;
 mod explain;
+mod finish;
+mod follow;
 mod input;
+mod judge;
 mod lanes;
 mod live;
+mod loads;
 mod lookup;
 mod outbox;
+mod outlook;
 mod output;
+mod over;
+mod places;
 mod question;
+mod queue;
 mod restore;
+mod room;
 mod settle;
+mod start;
 mod timers;
+mod ways;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+pub use decision::DecisionError;
 pub use explain::{ActionView, QueueView};
-pub use input::{BodyEnd, Chance, Decision, LookupReport, Report, Setup, Submit, TaskAllowance};
+pub use input::{
+    BodyEnd, Chance, Decision, LookupReport, Marker, Report, Setup, Submit, TaskAllowance,
+};
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};
-pub use question::DecisionError;
 
 use crate::action::budget::{RatioBudget, RefusalWindow};
-use crate::event::{Durability, Event};
-use crate::id::{Account, ActionId, EscalationId, RecordSeq, Scope};
+use crate::event::{Durability, Event, ScopeChange, bounded_text};
+use crate::id::{Account, ActionId, EscalationId, Fingerprint, Operator, RecordSeq, Scope};
 use crate::ledger::{Change, Ledger};
 use crate::policy::AccountPolicy;
-use crate::record::{EscalationRow, ScopeRow};
+use crate::record::EscalationRow;
 use crate::schedule::{AskKey, Schedule, Spacing};
 use crate::time::Moment;
-use crate::word::State;
-use live::{Live, Loads};
+use live::Live;
 use timers::{Timer, Timers};
-
-/// Finished keys that are remembered here, so that a repeat that races the end
-/// of its action finds it. The store knows all of them.
-const FINISHED_KEYS_MAX: usize = 10_000;
 
 /// One account. See the module.
 #[derive(Debug)]
@@ -76,27 +86,26 @@ pub struct Engine {
     spacings: BTreeMap<Scope, Spacing>,
     lanes: lanes::Lanes,
     actions: BTreeMap<ActionId, Live>,
+    /// Everything that waits, wherever.
     asks: BTreeMap<AskKey, ActionId>,
     next_ask: AskKey,
+    /// Keys of actions in hand.
     keys: BTreeMap<String, ActionId>,
-    finished: BTreeMap<String, Finished>,
-    finished_order: std::collections::VecDeque<String>,
-    loads: Loads,
+    /// Actions in hand by what they ask for.
+    equals: BTreeMap<Fingerprint, BTreeSet<ActionId>>,
+    finished: BTreeMap<String, admit::Finished>,
+    finished_order: BTreeMap<u64, String>,
+    finishes: u64,
+    places: places::Places,
+    loads: loads::Loads,
     escalations: BTreeMap<EscalationId, EscalationRow>,
     timers: Timers,
     /// When the dispatcher has something new to try.
     wake: Moment,
+    pulse: outlook::Pulse,
     retry_budget: RatioBudget,
-    refusals: RefusalWindow,
+    refusals: BTreeMap<Scope, RefusalWindow>,
     outbox: outbox::Outbox,
-}
-
-/// What is remembered of a finished key.
-#[derive(Clone, Debug)]
-struct Finished {
-    action: ActionId,
-    payload_digest: [u8; 32],
-    endpoint: crate::id::Endpoint,
 }
 
 impl Engine {
@@ -106,39 +115,28 @@ impl Engine {
             ledger: Ledger::new(scope.clone(), &policy),
             schedule: Schedule::new(policy.floors_permille),
             retry_budget: RatioBudget::new(policy.retry_budget),
-            refusals: RefusalWindow::new(policy.refusal_budget),
+            lanes: lanes::Lanes::new(&scope),
             account,
             scope,
             policy,
             spacings: BTreeMap::new(),
-            lanes: lanes::Lanes::default(),
             actions: BTreeMap::new(),
             asks: BTreeMap::new(),
             next_ask: 1,
             keys: BTreeMap::new(),
+            equals: BTreeMap::new(),
             finished: BTreeMap::new(),
-            finished_order: std::collections::VecDeque::new(),
-            loads: Loads::default(),
+            finished_order: BTreeMap::new(),
+            finishes: 0,
+            places: places::Places::default(),
+            loads: loads::Loads::default(),
             escalations: BTreeMap::new(),
             timers: Timers::default(),
             wake: Moment::NEVER,
+            pulse: outlook::Pulse::default(),
+            refusals: BTreeMap::new(),
             outbox: outbox::Outbox::new(),
         }
-    }
-
-    /// The account.
-    pub fn account(&self) -> &Account {
-        &self.account
-    }
-
-    /// Calls that wait for their turn.
-    pub fn waiting(&self) -> usize {
-        self.asks.len()
-    }
-
-    /// Whether nothing is in hand and nothing is asked: the engine may be dropped.
-    pub fn is_idle(&self) -> bool {
-        self.actions.is_empty() && self.escalations.is_empty()
     }
 
     /// The next instruction, in order.
@@ -185,6 +183,7 @@ impl Engine {
                 Timer::Hold(id) => self.end_hold(now, id, at),
                 Timer::Deadline(id) => self.end_at_deadline(now, &mut chance, id, at),
                 Timer::WaitBudget(id) => self.end_wait_budget(now, &mut chance, id, at),
+                Timer::KeyEnd(id) => self.end_key(now, &mut chance, id, at),
                 Timer::Question(id) => self.expire_question(now, id, at),
             }
         }
@@ -199,34 +198,35 @@ impl Engine {
     pub fn handle_policy(&mut self, now: Moment, policy: AccountPolicy) {
         self.ledger.set_policy(now, &policy);
         self.retry_budget.set_policy(policy.retry_budget);
-        self.refusals.set_policy(policy.refusal_budget);
+        for window in self.refusals.values_mut() {
+            window.set_policy(policy.refusal_budget);
+        }
         self.schedule.set_floors(policy.floors_permille);
         self.policy = policy;
         self.dispatch(now);
     }
 
-    /// An operator reopens a scope.
-    pub fn handle_resume(
-        &mut self,
-        now: Moment,
-        mut chance: Chance,
-        scope: &Scope,
-        by: crate::id::Operator,
-    ) {
-        self.outbox.record(
-            now,
-            Durability::Power,
-            Event::Resumed {
-                scope: scope.clone(),
-                by,
-            },
-        );
-        let changes = self.ledger.resume(now, scope);
-        self.publish(now, &mut chance, changes);
+    /// An operator reopens a scope. Nothing happens while the journal can't be written.
+    pub fn handle_resume(&mut self, now: Moment, mut chance: Chance, scope: &Scope, by: Operator) {
+        if self.outbox.is_poisoned() {
+            return;
+        }
+        self.resume(now, &mut chance, scope, by);
         self.dispatch(now);
     }
 
     // ---- shared by the rooms -------------------------------------------------
+
+    fn resume(&mut self, now: Moment, chance: &mut Chance, scope: &Scope, by: Operator) {
+        let event = Event::Resumed {
+            scope: scope.clone(),
+            by,
+        };
+        self.outbox.record(now, Durability::Power, event);
+        self.refusals.remove(scope);
+        let changes = self.ledger.resume(now, scope);
+        self.publish(now, chance, changes);
+    }
 
     /// Records an event about an action in hand, and folds it into its row.
     fn record(&mut self, now: Moment, id: ActionId, event: Event) -> RecordSeq {
@@ -257,64 +257,44 @@ impl Engine {
 
     /// Publishes what changed in the ledger: journal first, then everybody.
     fn publish(&mut self, now: Moment, chance: &mut Chance, changes: Vec<Change>) {
+        let mut saved: BTreeSet<Scope> = BTreeSet::new();
         for change in changes {
-            if let Change::Mode {
-                scope,
-                from,
-                to,
-                why,
-                ..
-            } = &change
-                && let Some(saved) = self.saved(now, scope)
-            {
-                self.outbox.record(
-                    now,
-                    Durability::Process,
-                    Event::Scope(Box::new(crate::event::ScopeChange {
-                        scope: scope.clone(),
-                        from: *from,
-                        to: *to,
-                        why: crate::event::bounded_text(why),
-                        status: None,
-                        saved,
-                    })),
-                );
-            }
+            self.save_scope(now, &change, &mut saved);
             self.consider_asking(now, chance, &change);
             self.outbox.free(Output::Changed(change));
         }
     }
 
-    fn saved(&self, now: Moment, scope: &Scope) -> Option<ScopeRow> {
-        self.ledger.save(now, scope)
-    }
-
-    /// Remembers a finished key for a while.
-    fn remember_finished(&mut self, live: &Live) {
-        let Some(key) = live.row.requested.key.clone() else {
+    /// Records what a restart should know of a scope that changed. What was
+    /// learnt rides with a change of mode of the same moment.
+    fn save_scope(&mut self, now: Moment, change: &Change, saved: &mut BTreeSet<Scope>) {
+        let (scope, modes, why) = match change {
+            Change::Mode {
+                scope,
+                from,
+                to,
+                why,
+                ..
+            } => (scope, Some((*from, *to)), why.as_str()),
+            Change::Learned { scope, .. } => (scope, None, "a limit was learnt"),
+            _ => return,
+        };
+        if modes.is_none() && saved.contains(scope) {
+            return;
+        }
+        let Some(row) = self.ledger.save(now, scope) else {
             return;
         };
-        self.keys.remove(&key);
-        if matches!(
-            live.row.state,
-            State::CancelledNotSent | State::FailedDefinite | State::Interrupted
-        ) {
-            // It had no effect: whether the same key may go again is for the
-            // store's record to say.
-            return;
-        }
-        let finished = Finished {
-            action: live.id(),
-            payload_digest: live.row.requested.payload_digest,
-            endpoint: live.row.requested.endpoint.clone(),
-        };
-        if self.finished.insert(key.clone(), finished).is_none() {
-            self.finished_order.push_back(key);
-        }
-        while FINISHED_KEYS_MAX < self.finished_order.len() {
-            if let Some(oldest) = self.finished_order.pop_front() {
-                self.finished.remove(&oldest);
-            }
-        }
+        let (from, to) = modes.unwrap_or((row.mode, row.mode));
+        saved.insert(scope.clone());
+        let event = Event::Scope(Box::new(ScopeChange {
+            scope: scope.clone(),
+            from,
+            to,
+            why: bounded_text(why),
+            status: None,
+            saved: row,
+        }));
+        self.outbox.record(now, Durability::Process, event);
     }
 }

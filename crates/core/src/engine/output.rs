@@ -1,9 +1,12 @@
 //! What the engine tells its caller to do.
 
+use std::sync::Arc;
+
 use crate::action::problem::Code;
-use crate::event::Record;
-use crate::id::{ActionId, AttemptNo, EscalationId, Scope, Task};
+use crate::event::{Record, Requested};
+use crate::id::{ActionId, AttemptNo, EscalationId, Scope};
 use crate::ledger::{Change, Reason};
+use crate::tasks::TaskKey;
 use crate::time::{Moment, Span};
 use crate::word::{Cause, State};
 
@@ -42,7 +45,8 @@ pub enum Output {
         state: State,
     },
     /// The answer of this attempt is not the last word; another attempt, a
-    /// look-up or a person follows.
+    /// look-up or a person follows. A body that streams on is to be dropped: its
+    /// seat is given up.
     Continue {
         /// The action.
         action: ActionId,
@@ -68,15 +72,23 @@ pub enum Output {
         /// Come back then.
         retry_at: Option<Moment>,
     },
-    /// Stop the wire of an open attempt.
+    /// Stop the wire of an open attempt, and report what it had come to.
     Abort {
         /// The action.
         action: ActionId,
     },
+    /// A person replaced an action by a new one, which this engine has admitted
+    /// already: its payload is the parent's. Comes before anything else about the child.
+    Child {
+        /// The action that was replaced.
+        parent: ActionId,
+        /// The new one, with its own key.
+        child: Arc<Requested>,
+    },
     /// Book this on the task.
     ChargeTask {
         /// The task.
-        task: Task,
+        task: TaskKey,
         /// Repeats.
         retries: u32,
         /// Waited time.

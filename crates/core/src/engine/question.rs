@@ -1,257 +1,33 @@
-//! Questions to a person: asked once per cause, answered once, and never open for ever.
+//! Questions to a person: asked once per cause, bounded, and never open for ever.
+//!
+//! An action asks when nothing else can establish what happened. A scope asks
+//! when no wait helps that anybody would bear, or when refusals keep coming
+//! below the limit that was declared for it. What is asked is state, not a
+//! paused call: its caller is let go with the question's id.
 
 use super::Engine;
-use super::input::{Chance, Decision};
-use super::live::{Caller, Turn};
-use super::output::{Following, Output};
+use super::input::Chance;
+use super::output::Output;
 use super::timers::Timer;
+use crate::action::budget::RefusalWindow;
 use crate::action::choices::{self, Applied, CanLookUp, KeyPromise, NewOperation, Situation};
 use crate::action::decide::{Interest, Replay};
 use crate::action::problem::Code;
-use crate::event::{Decider, Durability, Event, bounded_text};
-use crate::id::{ActionId, EscalationId, Operator, Scope};
+use crate::event::{Durability, Event, bounded_text};
+use crate::id::{ActionId, EscalationId, Scope};
 use crate::ledger::Change;
 use crate::record::EscalationRow;
 use crate::time::Moment;
-use crate::word::{Cause, Choice, State, Trigger};
+use crate::word::{State, Trigger};
 
-/// Most open questions of one account; the actions bound the rest.
+use super::live::Caller;
+
+/// Most open questions about scopes; those about actions are bounded by the actions.
 const QUESTIONS_MAX: usize = 10_000;
-
-/// Why a decision is not taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DecisionError {
-    /// There is no such open question: it was answered, or ran out.
-    NotOpen,
-    /// The choice was not offered.
-    NotOffered {
-        /// What is offered.
-        offered: Vec<Choice>,
-    },
-    /// Something changed since the question was shown.
-    Changed {
-        /// The version now.
-        version: u32,
-    },
-    /// The journal can't be written.
-    AuditUnavailable,
-}
+/// Scopes whose refusals are counted; the one that was refused longest ago is forgotten.
+pub(super) const REFUSED_SCOPES_MAX: usize = 1_000;
 
 impl Engine {
-    /// A person answers. Exactly one answer wins; what follows leaves through
-    /// the outputs once the answer is durable.
-    ///
-    /// # Errors
-    /// [`DecisionError`]; nothing changes then.
-    pub fn handle_decision(
-        &mut self,
-        now: Moment,
-        mut chance: Chance,
-        escalation: EscalationId,
-        decision: Decision,
-    ) -> Result<(), DecisionError> {
-        if self.outbox.is_poisoned() {
-            return Err(DecisionError::AuditUnavailable);
-        }
-        let Some(row) = self.escalations.get(&escalation) else {
-            return Err(DecisionError::NotOpen);
-        };
-        if !row.choices.contains(&decision.choice) {
-            return Err(DecisionError::NotOffered {
-                offered: row.choices.clone(),
-            });
-        }
-        if decision
-            .version
-            .is_some_and(|version| version != row.version)
-        {
-            return Err(DecisionError::Changed {
-                version: row.version,
-            });
-        }
-        let action = row.action;
-        // What was offered may no longer hold: a key can grow too old while a person thinks.
-        if let Some(id) = action
-            && let Some(situation) = self.situation(id, row.trigger)
-        {
-            if !choices::is_offered(decision.choice, &situation, now) {
-                let offered = choices::offers(&situation, now);
-                let offered = offered.into_iter().map(|offer| offer.choice).collect();
-                return Err(DecisionError::NotOffered { offered });
-            }
-        }
-        let scope = row.scope.clone();
-        self.close_question(
-            now,
-            escalation,
-            action,
-            decision.choice,
-            Decider::Operator(decision.by.clone()),
-            decision.note,
-        );
-        match action {
-            Some(id) => self.carry_out(now, &mut chance, id, decision.choice, decision.by),
-            None => {
-                self.carry_out_for_scope(now, &mut chance, &scope, decision.choice, decision.by)
-            }
-        }
-        self.dispatch(now);
-        Ok(())
-    }
-
-    fn close_question(
-        &mut self,
-        now: Moment,
-        escalation: EscalationId,
-        action: Option<ActionId>,
-        choice: Choice,
-        by: Decider,
-        note: Option<String>,
-    ) {
-        let Some(row) = self.escalations.remove(&escalation) else {
-            return;
-        };
-        self.timers.disarm(row.expires, Timer::Question(escalation));
-        let event = Event::Decided {
-            escalation,
-            action,
-            choice,
-            by,
-            note: note.map(|note| bounded_text(&note)),
-        };
-        match action {
-            Some(id) if self.actions.contains_key(&id) => {
-                self.record(now, id, event);
-            }
-            _ => {
-                self.outbox.record(now, Durability::Power, event);
-            }
-        }
-    }
-
-    /// What a decision about an action does.
-    fn carry_out(
-        &mut self,
-        now: Moment,
-        chance: &mut Chance,
-        id: ActionId,
-        choice: Choice,
-        by: Operator,
-    ) {
-        let Some(live) = self.actions.get_mut(&id) else {
-            return;
-        };
-        match choice {
-            Choice::Query => {
-                // The person's own look-ups come on top of the budget that is used up.
-                self.record(
-                    now,
-                    id,
-                    Event::ReconciliationRequired {
-                        action: id,
-                        why: format!("operator {by} asks for a look-up"),
-                        not_before: now,
-                    },
-                );
-                self.enqueue(now, id, Turn::Lookup, now);
-                let next = Following::Lookup;
-                self.outbox.free(Output::Continue {
-                    action: id,
-                    next,
-                    due: now,
-                });
-            }
-            Choice::RetrySameKey => {
-                live.extra_attempts += 1;
-                let why = format!("operator {by} decided");
-                self.schedule_attempt(now, id, now, Cause::Person, why);
-            }
-            Choice::ItHappened => self.reconciled(now, id, "person"),
-            Choice::ItDidNot => {
-                self.record(
-                    now,
-                    id,
-                    Event::Reconciled {
-                        action: id,
-                        applied: false,
-                        by: "person".to_owned(),
-                        operation_id: None,
-                    },
-                );
-                self.finish_in_own_words(
-                    now,
-                    id,
-                    State::FailedDefinite,
-                    Code::NotApplied,
-                    "an operator established that the operation did not happen",
-                );
-            }
-            Choice::SendNew => {
-                self.finish_in_own_words(
-                    now,
-                    id,
-                    State::Superseded,
-                    Code::Superseded,
-                    "an operator allowed a new operation in place of this one; send it again with a new key",
-                );
-            }
-            Choice::Cancel => {
-                let live_is_uncertain = live.row.uncertain;
-                let state = if live_is_uncertain {
-                    State::AbandonedUnknown
-                } else {
-                    State::CancelledNotSent
-                };
-                self.finish_in_own_words(
-                    now,
-                    id,
-                    state,
-                    if live_is_uncertain {
-                        Code::OutcomeUnknown
-                    } else {
-                        Code::Cancelled
-                    },
-                    "an operator gave the operation up",
-                );
-            }
-            Choice::Wait | Choice::RaiseQuota | Choice::ChangePlan => {
-                // Offered for waits only, and waits are asked about per scope.
-                let why = "an operator chose to wait";
-                self.ask_about(now, chance, id, Trigger::UncertainEffect, why);
-            }
-        }
-    }
-
-    fn carry_out_for_scope(
-        &mut self,
-        now: Moment,
-        chance: &mut Chance,
-        scope: &Scope,
-        choice: Choice,
-        by: Operator,
-    ) {
-        match choice {
-            Choice::Wait => self.handle_resume(now, *chance, scope, by),
-            _ => {
-                // Cancel: whatever waits for the scope and was never sent is handed back.
-                let waiting: Vec<ActionId> = self
-                    .asks
-                    .values()
-                    .filter(|id| {
-                        self.actions.get(id).is_some_and(|live| {
-                            live.never_sent() && live.setup.scopes.contains(scope)
-                        })
-                    })
-                    .copied()
-                    .collect();
-                for id in waiting {
-                    let why = format!("operator {by} gave up what waits for {scope}");
-                    self.refuse_live(now, id, Code::Cancelled, why, None);
-                }
-            }
-        }
-    }
-
     /// Asks a person about an action.
     pub(super) fn ask_about(
         &mut self,
@@ -264,44 +40,48 @@ impl Engine {
         let Some(situation) = self.situation(id, trigger) else {
             return;
         };
-        let offers = choices::offers(&situation, now);
-        let choices = offers.into_iter().map(|offer| offer.choice).collect();
         let live = &self.actions[&id];
+        debug_assert!(
+            live.turn.is_none() && live.open.is_none(),
+            "a person is asked about what rests"
+        );
         let escalation = EscalationId(chance.id());
-        let scope = live.setup.scopes.first().unwrap_or(&self.scope).clone();
         let event = Event::Escalated {
             escalation,
             action: Some(id),
-            scope,
+            scope: live.setup.scopes.first().unwrap_or(&self.scope).clone(),
             trigger,
-            choices,
+            choices: choices_of(&situation, now),
             why: bounded_text(why),
             version: live.row.version + 1,
             expires: now + self.policy.escalation_expires,
         };
+        let held = matches!(live.caller, Caller::Held(_));
         let row = EscalationRow::open(&event, now);
         let seq = self.record(now, id, event);
-        if let Some(row) = row {
-            self.timers.arm(row.expires, Timer::Question(escalation));
-            self.escalations.insert(escalation, row);
-        }
+        self.take_question(row);
         self.outbox.after(seq, Output::Asked { escalation });
-        let Some(live) = self.actions.get_mut(&id) else {
-            return;
-        };
-        let held = matches!(live.caller, Caller::Held(_));
-        live.caller = Caller::Gone;
+        self.let_go(id);
         if held {
             let output = Output::Finish {
                 action: id,
                 state: State::Escalated,
                 code: Code::Escalated,
                 why: why.to_owned(),
-                operation_id: live.row.operation_id.clone(),
+                operation_id: self.actions[&id].row.operation_id.clone(),
                 escalation: Some(escalation),
                 retry_at: None,
             };
             self.outbox.after(seq, output);
+        }
+    }
+
+    /// An open question, from now on or as the tables have it.
+    pub(super) fn take_question(&mut self, row: Option<EscalationRow>) {
+        if let Some(row) = row {
+            self.timers
+                .arm(row.expires, Timer::Question(row.escalation));
+            self.escalations.insert(row.escalation, row);
         }
     }
 
@@ -323,7 +103,7 @@ impl Engine {
             },
             key: match live.row.requested.key {
                 Some(_) => KeyPromise::of(profile, live.row.key_safe_until),
-                _ => KeyPromise::Nothing,
+                None => KeyPromise::Nothing,
             },
             new_operation: if live.setup.may_send_new {
                 NewOperation::Allowed
@@ -353,19 +133,47 @@ impl Engine {
             }
             Change::Refused {
                 scope, echo: false, ..
-            } => {
-                if self.refusals.event(now) {
-                    let budget = self.policy.refusal_budget;
-                    let why = format!(
-                        "{} refusals within {}: the declared limit may be wrong",
-                        budget.events, budget.per
-                    );
-                    let scope = scope.clone();
-                    self.ask_about_scope(now, chance, scope, Trigger::LimitMisconfigured, &why);
-                }
+            } if self.charge_refusal(now, scope) => {
+                let budget = self.policy.refusal_budget;
+                let why = format!(
+                    "{} refusals within {}: the declared limit may be wrong",
+                    budget.events, budget.per
+                );
+                let scope = scope.clone();
+                self.ask_about_scope(now, chance, scope, Trigger::LimitMisconfigured, &why);
             }
             _ => {}
         }
+    }
+
+    /// Books a refusal on its scope. Says whether a person should be asked: the
+    /// budget is spent, and there is a declared limit that may be wrong.
+    fn charge_refusal(&mut self, now: Moment, scope: &Scope) -> bool {
+        if !self.refusals.contains_key(scope) {
+            self.refusals
+                .retain(|_, window| window.moments().last().is_some());
+            if REFUSED_SCOPES_MAX <= self.refusals.len() {
+                let oldest = self
+                    .refusals
+                    .iter()
+                    .min_by_key(|(_, window)| window.moments().last());
+                if let Some(oldest) = oldest.map(|(scope, _)| scope.clone()) {
+                    self.refusals.remove(&oldest);
+                }
+            }
+        }
+        let budget = self.policy.refusal_budget;
+        let window = self
+            .refusals
+            .entry(scope.clone())
+            .or_insert_with(|| RefusalWindow::new(budget));
+        let spent = window.event(now);
+        let declared = self
+            .policy
+            .scopes
+            .iter()
+            .any(|(name, limits)| name == scope && !limits.requests.is_empty());
+        spent && declared
     }
 
     /// Asks a person about a scope, once per cause.
@@ -377,10 +185,13 @@ impl Engine {
         trigger: Trigger,
         why: &str,
     ) {
-        let asked = self
-            .escalations
-            .values()
-            .any(|row| row.scope == scope && row.trigger == trigger && row.action.is_none());
+        // A wait that is too long needs no question of its own where somebody is
+        // asked about the same scope already.
+        let asked = self.escalations.values().any(|row| {
+            row.action.is_none()
+                && row.scope == scope
+                && (row.trigger == trigger || trigger == Trigger::WaitBeyondDeadline)
+        });
         if asked || QUESTIONS_MAX <= self.escalations.len() {
             return;
         }
@@ -390,46 +201,32 @@ impl Engine {
             action: None,
             scope,
             trigger,
-            choices: vec![Choice::Wait, Choice::Cancel],
+            choices: choices_of(&scope_situation(trigger), now),
             why: bounded_text(why),
             version: 1,
             expires: now + self.policy.escalation_expires,
         };
         let row = EscalationRow::open(&event, now);
         let seq = self.outbox.record(now, Durability::Process, event);
-        if let Some(row) = row {
-            self.timers.arm(row.expires, Timer::Question(escalation));
-            self.escalations.insert(escalation, row);
-        }
+        self.take_question(row);
         self.outbox.after(seq, Output::Asked { escalation });
     }
+}
 
-    /// A question went unanswered: fail closed, and say so.
-    pub(super) fn expire_question(&mut self, now: Moment, escalation: EscalationId, at: Moment) {
-        let Some(row) = self.escalations.get(&escalation) else {
-            return;
-        };
-        if row.expires != at {
-            return;
-        }
-        let action = row.action;
-        self.close_question(
-            now,
-            escalation,
-            action,
-            Choice::Cancel,
-            Decider::Expiry,
-            None,
-        );
-        let Some(id) = action else { return };
-        if self.actions.contains_key(&id) {
-            self.finish_in_own_words(
-                now,
-                id,
-                State::AbandonedUnknown,
-                Code::OutcomeUnknown,
-                "nobody answered in time; whether it happened is not known",
-            );
-        }
+/// What a question about a scope is about: nothing was sent, and something waits.
+fn scope_situation(trigger: Trigger) -> Situation {
+    Situation {
+        trigger,
+        applied: Applied::No,
+        lookup: CanLookUp::No,
+        key: KeyPromise::Nothing,
+        new_operation: NewOperation::Forbidden,
+        replay: Replay::Kept,
+        interest: Interest::Wanted,
     }
+}
+
+fn choices_of(situation: &Situation, now: Moment) -> Vec<crate::word::Choice> {
+    let offers = choices::offers(situation, now);
+    offers.into_iter().map(|offer| offer.choice).collect()
 }

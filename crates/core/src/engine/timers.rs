@@ -5,21 +5,23 @@ use std::collections::BTreeSet;
 use crate::id::{ActionId, EscalationId};
 use crate::time::Moment;
 
-/// One kind of moment each.
+/// One kind of moment each. At the same moment the first kind goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// The caller of an action is held no longer.
-    Hold(ActionId),
+    /// The key of an action must not be sent any more.
+    KeyEnd(ActionId),
     /// Nothing of an action is sent any more.
     Deadline(ActionId),
     /// An action has waited as long as its budget allows.
     WaitBudget(ActionId),
+    /// The caller of an action is held no longer.
+    Hold(ActionId),
     /// A question goes unanswered.
     Question(EscalationId),
 }
 
-/// All armed timers, the earliest first. Entries of ended actions are removed
-/// with them; an entry that no longer says what its action says is ignored.
+/// All armed timers, the earliest first. An action has at most one of each
+/// kind; they are removed with it.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeSet<(Moment, Timer)>);
 
@@ -45,5 +47,14 @@ impl Timers {
             return None;
         }
         self.0.pop_first()
+    }
+
+    pub(super) fn is_armed(&self, at: Moment, timer: Timer) -> bool {
+        self.0.contains(&(at, timer))
+    }
+
+    /// How many are armed.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }

@@ -11,9 +11,10 @@
 //! | anything else | the limiter let it pass: a probe opens the scope |
 
 use super::call::{Change, PermitId};
+use super::feedback::Refusal;
 use super::gate::Hold;
 use super::headers::Word;
-use super::scope::{Refusal, Seat};
+use super::scope::Seat;
 use super::{Ledger, Permit};
 use crate::event::bounded_text;
 use crate::id::Scope;
@@ -42,7 +43,9 @@ impl Ledger {
         };
         let mut changes = Vec::new();
         self.hear(now, sent_at, &seats, facts, &mut changes);
-        let concerned = self.concerned(&seats, facts);
+        let Some(concerned) = self.concerned(&seats, facts) else {
+            return changes;
+        };
         let call = (sent_at, cost);
         match facts.meaning {
             Meaning::RateLimited | Meaning::QuotaExhausted | Meaning::Billing => {
@@ -218,13 +221,13 @@ impl Ledger {
         }
     }
 
-    /// The seat that a refusal concerns.
-    fn concerned(&self, seats: &[Seat], facts: &Facts) -> Seat {
+    /// The seat that a refusal concerns; `None` only for a call without scopes.
+    fn concerned(&self, seats: &[Seat], facts: &Facts) -> Option<Seat> {
         let reach = match (facts.meaning, facts.reach) {
             (Meaning::Overloaded, Reach::Account) => Reach::Endpoint,
             (_, reach) => reach,
         };
-        self.seat_of(seats, reach).unwrap_or(seats[0])
+        self.seat_of(seats, reach)
     }
 
     /// The seat of a reach: its own scope, or else the account's.

@@ -123,11 +123,12 @@ impl Gate {
                 probe: None,
             },
         };
+        let was_calm = matches!(phase, Phase::Open) && level == 0;
         Gate {
             phase,
             epoch,
             level,
-            fragile_until: now + GOOD_WHILE,
+            fragile_until: if was_calm { now } else { now + GOOD_WHILE },
         }
     }
 

@@ -35,10 +35,23 @@ pub(super) const OVERTAKES: Span = Span::from_millis(100);
 /// Units used by others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Foreign {
-    /// How many, at least.
+    /// How many.
     pub(super) units: u64,
+    /// How many of these are beyond doubt.
+    sure: u64,
     /// They have left the window by then.
     pub(super) until: Moment,
+}
+
+/// What we sent within the window that a reading is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own {
+    /// Up to the arrival of the answer.
+    pub(super) by_now: u64,
+    /// Up to its call.
+    pub(super) by_then: u64,
+    /// Whether only use beyond doubt is taken for foreign.
+    pub(super) is_certain: bool,
 }
 
 /// One answer's word about a quota, with the call that it answers.
@@ -135,9 +148,8 @@ impl Told {
         self.as_of.is_none_or(|as_of| as_of <= word.sent_at)
     }
 
-    /// Takes a reading in. `own` is what we sent within the window, `limit` the
-    /// quota, `span` the time for which a send counts.
-    pub(super) fn take(&mut self, now: Moment, word: &Word, own: u64, limit: u64, span: Span) {
+    /// Takes a reading in. `limit` is the quota, `span` the time for which a send counts.
+    pub(super) fn take(&mut self, now: Moment, word: &Word, own: Own, limit: u64, span: Span) {
         self.as_of = Some(word.sent_at);
         self.reset_at = word.reset_after.map(|reset| now + reset);
         self.remaining = word.remaining;
@@ -148,8 +160,15 @@ impl Told {
         self.dry_until = Moment::START;
         self.ceiling = Some(word.mark.saturating_add(remaining));
         self.ceiling_until = gone.max(self.reset_at.unwrap_or(gone));
+        let used = limit.saturating_sub(remaining);
+        let sure = used.saturating_sub(own.by_now);
         self.foreign = Foreign {
-            units: limit.saturating_sub(remaining).saturating_sub(own),
+            units: if own.is_certain {
+                sure
+            } else {
+                used.saturating_sub(own.by_then)
+            },
+            sure,
             until: match self.reset_at {
                 Some(reset) if remaining == 0 => gone.min(reset),
                 _ => gone,
@@ -241,7 +260,7 @@ impl Told {
     /// An accepted call showed foreign use. Returns the units if they should be
     /// announced: for the first time, or when they doubled.
     pub(super) fn announce(&mut self, now: Moment, limit: u64) -> Option<u64> {
-        let units = self.foreign(now).units;
+        let units = self.foreign(now).sure;
         if 0 < units {
             self.explained = 0;
         } else {
@@ -272,6 +291,14 @@ mod tests {
         Moment::START + Span::from_millis(ms)
     }
 
+    fn own(units: u64) -> Own {
+        Own {
+            by_now: units,
+            by_then: units,
+            is_certain: true,
+        }
+    }
+
     fn word(sent_ms: u64, mark: u64, remaining: u64, reset_ms: u64) -> Word {
         Word {
             sent_at: at(sent_ms),
@@ -287,7 +314,7 @@ mod tests {
         told.take(
             at(5_000),
             &word(4_900, 20, 25, 8_000),
-            20,
+            own(20),
             60,
             Span::from_secs(10),
         );
@@ -301,7 +328,7 @@ mod tests {
         told.take(
             at(5_000),
             &word(4_900, 20, 5, 8_000),
-            20,
+            own(20),
             60,
             Span::from_secs(10),
         );
@@ -316,7 +343,7 @@ mod tests {
         told.take(
             at(5_000),
             &word(4_900, 20, 5, 8_000),
-            20,
+            own(20),
             60,
             Span::from_secs(10),
         );

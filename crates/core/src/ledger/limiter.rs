@@ -18,7 +18,7 @@
 //! it takes beyond the quota is a debt that leaves with it.
 
 use super::call::{Origin, PermitId, Rate, Reason};
-use super::headers::{OVERTAKES, Told, Word};
+use super::headers::{OVERTAKES, Own, Told, Word};
 use super::pacer::Pacer;
 use super::window::Log;
 use crate::policy::{Quota, WindowKind};
@@ -38,6 +38,8 @@ const LATE_WITHIN: Span = Span::from_secs(600);
 /// Spans after which even a provider that weighs the window before has
 /// forgotten what left before starts were spaced.
 const SETTLES_AFTER: u64 = 2;
+/// Longer than this nothing is put down to the time before.
+const SETTLES_WITHIN: Span = Span::from_secs(120);
 
 /// What a limiter needs to know besides its quota.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,7 +116,8 @@ impl Limiter {
 
     /// What left before it was known was not spaced.
     pub(super) fn settle_from(&mut self, now: Moment) {
-        self.settles_at = now + self.span().saturating_mul(SETTLES_AFTER);
+        let spans = self.span().saturating_mul(SETTLES_AFTER);
+        self.settles_at = now + spans.min(SETTLES_WITHIN);
     }
 
     /// Whether the window's length was stated.
@@ -308,7 +311,7 @@ impl Limiter {
         if !self.told.is_news(word) {
             return false;
         }
-        let before = (self.cap(), self.quota.window);
+        let before = (self.cap(), self.quota.clone());
         match (self.origin, limit) {
             (Origin::Header, limit) => {
                 self.quota.limit = limit.unwrap_or(self.quota.limit).max(1);
@@ -327,21 +330,24 @@ impl Limiter {
             }
             (_, None) => {}
         }
-        if before != (self.cap(), self.quota.window) {
+        let changed = before != (self.cap(), self.quota.clone());
+        if changed {
             self.reshape();
         }
-        let limit = limit.unwrap_or(self.quota.limit);
-        let own = if self.origin == Origin::Header || self.told.is_shared() {
-            let by_then = now.min(word.sent_at + OVERTAKES);
-            self.log.used_within(self.span(), by_then)
-        } else {
-            self.log.used(now)
+        let own = Own {
+            by_now: self.log.used(now),
+            by_then: self
+                .log
+                .used_within(self.span(), now.min(word.sent_at + OVERTAKES)),
+            // A declared quota is taken at its word until others are seen.
+            is_certain: self.origin == Origin::Declared && !self.told.is_shared(),
         };
+        let limit = limit.unwrap_or(self.quota.limit);
         self.told.take(now, word, own, limit, self.span());
         if !self.window_is_named && !self.told.refills() {
             self.consider_dry(now, word);
         }
-        before != (self.cap(), self.quota.window)
+        changed
     }
 
     /// Nothing is left, others used some of it, and how long it counts is a
@@ -379,7 +385,7 @@ impl Limiter {
     pub(super) fn distrust(&mut self, now: Moment) {
         if self.origin == Origin::Declared && !self.is_paced() {
             self.misdeclared = true;
-            self.settles_at = now + self.span().saturating_mul(SETTLES_AFTER);
+            self.settle_from(now);
             self.reshape();
         }
     }

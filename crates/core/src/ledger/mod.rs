@@ -19,17 +19,20 @@
 //!
 //! The rooms: [`window`] and [`pacer`] say when a quota has room, [`limiter`]
 //! which of them a quota needs, [`headers`] what the provider tells about it;
-//! [`gate`] and [`ramp`] what a refusal does, [`learn`] what it teaches;
-//! [`seats`] how many calls may be open; [`scope`] joins them for one scope,
-//! [`map`] keeps the scopes, [`answer`] feeds answers in, [`state`] shows and saves.
+//! [`gate`] and [`ramp`] what a refusal does, [`history`] and [`discovery`] what
+//! rate it teaches; [`seats`] how many calls may be open; [`scope`] joins them
+//! for one scope, [`feedback`] says what it makes of an answer; [`map`] keeps the
+//! scopes, [`answer`] feeds answers in, [`state`] shows and saves.
 //!
 //! Cost: O(log n) per scope and call, in what is logged and what is open.
 
 mod answer;
 mod call;
+mod discovery;
+mod feedback;
 mod gate;
 mod headers;
-mod learn;
+mod history;
 mod limiter;
 mod map;
 mod pacer;
@@ -271,6 +274,13 @@ impl Ledger {
     /// moment in [`Blocked::until`]. O(log n).
     pub fn next_change(&self, now: Moment) -> Moment {
         self.scopes.next_timer().max(now)
+    }
+
+    /// Until when a refusal holds a scope: `now` if none does, and
+    /// [`Moment::NEVER`] until somebody resumes it. O(log n).
+    pub fn held_until(&self, now: Moment, scope: &Scope) -> Moment {
+        let ledger = self.scopes.get(scope);
+        ledger.map_or(now, |ledger| ledger.gate.held_until(now))
     }
 
     /// How fast a scope can be used for long: Q per (W + J), or what was learnt.

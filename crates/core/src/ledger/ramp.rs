@@ -11,7 +11,8 @@
 //! quarter of the spacing is only ever added. Example: R = 6/s. The first
 //! starts are 500 ms apart (2/s), from the first second on 250 ms (4/s), from
 //! the second 238 ms (0.7·R), and 14 s later 170 ms (0.98·R).
-//! Source: `research/quota.md` §3e, with the spacing of the reference scenario.
+//! Source: the slow start of TCP (RFC 5681), with the least spacing that the
+//! reference scenario asks for.
 
 use crate::time::{Draw, Moment, Span};
 

@@ -6,26 +6,22 @@
 
 use std::collections::BTreeSet;
 
-use super::call::{Change, Origin, PermitId, Rate, Reason};
-use super::gate::{Gate, Hold, Turn};
-use super::headers::{OVERTAKES, Word};
-use super::learn::{Discovery, History, Proof};
-use super::limiter::{Limiter, Margins, Verdict};
-use super::ramp::Target;
+use super::call::{Origin, PermitId, Rate, Reason};
+use super::discovery::Discovery;
+use super::feedback::Lesson;
+use super::gate::{Gate, Turn};
+use super::headers::OVERTAKES;
+use super::history::History;
+use super::limiter::{Limiter, Margins};
 use super::seats::Seats;
 use super::window::Log;
 use crate::id::Scope;
-use crate::observe::Reading;
-use crate::policy::{Backoff, Quota, ScopeLimits, WindowKind};
-use crate::time::{Draw, Moment, Span};
+use crate::policy::{Quota, ScopeLimits};
+use crate::time::{Moment, Span};
 use crate::word::{Mode, Priority};
 
-/// Quotas that headers may add to one scope.
-const HEADER_LIMITS_MAX: usize = 4;
-/// Field names that are remembered as malformed.
-const MALFORMED_MAX: usize = 16;
-/// Refusals that follow each other within this are a row.
-const ROW_WITHIN: Span = Span::from_secs(60);
+/// A scope that is not used for this long may be forgotten whatever it waits for.
+const FORGOTTEN_AFTER: Span = Span::from_secs(600);
 /// How the operator's own limits are called.
 pub(super) const POLICY: &str = "policy";
 
@@ -38,29 +34,6 @@ pub(super) struct Seat {
     pub(super) mark: u64,
 }
 
-/// A refusal that waits for the moment at which the scope accepts again.
-#[derive(Clone, Copy, Debug)]
-struct Lesson {
-    refused_at: Moment,
-    opens: Moment,
-    /// Whether the provider named the time.
-    hinted: bool,
-    /// Refusals before it in a row.
-    nth: usize,
-}
-
-/// A refusal for the sake of a limit, as the gate sees it.
-#[derive(Clone, Debug)]
-pub(super) struct Refusal<'a> {
-    pub(super) hold: Hold,
-    pub(super) status: u16,
-    /// Where the hold's length came from, in words.
-    pub(super) source: &'a str,
-    /// Whether the rate is what was refused, so that it teaches something.
-    pub(super) is_rate: bool,
-    pub(super) readings: &'a [Reading],
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct ScopeLedger {
@@ -70,18 +43,18 @@ pub(super) struct ScopeLedger {
     pub(super) seats: Seats,
     pub(super) limiters: Vec<Limiter>,
     pub(super) discovery: Option<Discovery>,
-    history: History,
-    lesson: Option<Lesson>,
+    pub(super) history: History,
+    pub(super) lesson: Option<Lesson>,
     /// Units granted and not sent.
     pub(super) reserved: u64,
     /// Units ever sent.
-    sent: u64,
+    pub(super) sent: u64,
     /// Those that may still be overtaken.
-    recent: Log,
+    pub(super) recent: Log,
     pub(super) refusals: u64,
     pub(super) echoes: u64,
-    refused_at: Option<Moment>,
-    row: usize,
+    pub(super) refused_at: Option<Moment>,
+    pub(super) row: usize,
     /// Where the last hold came from.
     pub(super) held_by: String,
     /// Why the mode is what it is.
@@ -91,8 +64,8 @@ pub(super) struct ScopeLedger {
     /// When it changes by itself, as the map has it.
     pub(super) armed: Moment,
     pub(super) last_used: Moment,
-    malformed: BTreeSet<String>,
-    margins: Margins,
+    pub(super) malformed: BTreeSet<String>,
+    pub(super) margins: Margins,
 }
 
 impl ScopeLedger {
@@ -269,247 +242,6 @@ impl ScopeLedger {
         self.seats.free(priority);
     }
 
-    /// A reading of this scope's requests. `accepted` says whether its call was.
-    pub(super) fn read(
-        &mut self,
-        now: Moment,
-        word: &Word,
-        reading: &Reading,
-        accepted: bool,
-    ) -> Vec<Change> {
-        let mut changes = Vec::new();
-        let known = self.limiter_of(reading);
-        let Some(index) = known.or_else(|| self.add_told(now, reading)) else {
-            return changes;
-        };
-        let limiter = &mut self.limiters[index];
-        let retold = limiter.hear(now, word, reading.limit);
-        limiter.told.set_source(reading.source);
-        let (limit, window) = (limiter.cap(), limiter.quota().window);
-        let is_told = limiter.origin() == Origin::Header || retold;
-        if is_told && limiter.told.is_worth_naming(limit, window) {
-            changes.push(Change::Learned {
-                scope: self.name.clone(),
-                limit,
-                window,
-                source: reading.source.to_owned(),
-            });
-        }
-        if accepted
-            && limiter.window_is_named()
-            && let Some(units) = limiter.told.announce(now, limit)
-        {
-            changes.push(Change::Foreign {
-                scope: self.name.clone(),
-                units,
-                limit,
-            });
-        }
-        changes
-    }
-
-    /// The limiter that a reading is about.
-    fn limiter_of(&self, reading: &Reading) -> Option<usize> {
-        let named = |limiter: &Limiter| {
-            limiter.window_is_named() && Some(limiter.quota().window) == reading.window
-        };
-        let same_limit = |limiter: &Limiter| {
-            reading.window.is_none() && Some(limiter.quota().limit) == reading.limit
-        };
-        let nameless = |limiter: &Limiter| reading.window.is_none() && !limiter.window_is_named();
-        let find = |fits: &dyn Fn(&Limiter) -> bool| self.limiters.iter().position(fits);
-        find(&named)
-            .or_else(|| find(&same_limit))
-            .or_else(|| find(&nameless))
-            .or_else(|| {
-                let says_which = reading.window.is_some() || reading.limit.is_some();
-                (!says_which && self.limiters.len() == 1).then_some(0)
-            })
-    }
-
-    /// A limiter for a quota that only the headers know. A limit without its
-    /// window beside declared quotas is not taken up: nobody could tell what it is.
-    fn add_told(&mut self, now: Moment, reading: &Reading) -> Option<usize> {
-        let told = self
-            .limiters
-            .iter()
-            .filter(|limiter| limiter.origin() == Origin::Header);
-        if HEADER_LIMITS_MAX <= told.count() {
-            return None;
-        }
-        let limit = reading.limit.filter(|limit| 0 < *limit)?;
-        let limiter = match (reading.window, reading.reset_after) {
-            (Some(window), _) if !window.is_zero() => {
-                let quota = Quota {
-                    limit,
-                    window,
-                    kind: WindowKind::Unknown,
-                };
-                Limiter::new(quota, Origin::Header, self.margins)
-            }
-            (None, Some(reset)) if !reset.is_zero() && !self.has_declared() => {
-                Limiter::without_window(limit, reset, self.margins)
-            }
-            _ => return None,
-        };
-        self.limiters.push(limiter);
-        let index = self.limiters.len() - 1;
-        self.limiters[index].seed(self.history.iter());
-        self.limiters[index].settle_from(now);
-        Some(index)
-    }
-
-    fn has_declared(&self) -> bool {
-        self.limiters
-            .iter()
-            .any(|limiter| limiter.origin() == Origin::Declared)
-    }
-
-    /// A refusal for the sake of a limit. It closes the scope before anybody
-    /// decides anything else.
-    pub(super) fn refuse(
-        &mut self,
-        now: Moment,
-        draw: Draw,
-        backoff: &Backoff,
-        (turn, sent_at, cost): (Turn, Moment, u64),
-        refusal: &Refusal<'_>,
-    ) -> Change {
-        self.history.remove(sent_at, cost);
-        let echo = self.gate.is_echo(turn);
-        if echo {
-            self.echoes += 1;
-            let hint = match refusal.hold {
-                Hold::Hinted(hint) => Some(hint),
-                Hold::Ladder | Hold::Exhausted | Hold::Person => None,
-            };
-            self.gate.echo(now, draw, hint);
-        } else {
-            if refusal.is_rate && !turn.probe {
-                self.conclude(now, sent_at, refusal.readings);
-            }
-            self.refusals += 1;
-            self.refused_at = Some(now);
-            self.gate.refuse(now, draw, backoff, refusal.hold, turn);
-            self.held_by.clear();
-            self.held_by.push_str(refusal.source);
-            self.why = format!("HTTP {}: {}", refusal.status, refusal.source);
-        }
-        if let (Some(lesson), Some(opens)) = (&mut self.lesson, self.gate.opens()) {
-            lesson.opens = opens;
-            lesson.hinted |= matches!(refusal.hold, Hold::Hinted(_));
-        }
-        Change::Refused {
-            scope: self.name.clone(),
-            status: refusal.status,
-            until: self.gate.held_until(now),
-            echo,
-        }
-    }
-
-    /// What a refusal says about the limits: it was foreign use, or late on its
-    /// way, or the declared shape is wrong, or the rate is unknown or too high.
-    fn conclude(&mut self, now: Moment, sent_at: Moment, readings: &[Reading]) {
-        if self.is_explained(now, readings) {
-            return;
-        }
-        let verdicts: Vec<Verdict> = self
-            .limiters
-            .iter_mut()
-            .filter_map(|limiter| limiter.judge(now, sent_at))
-            .collect();
-        if verdicts.contains(&Verdict::Weather) {
-            return;
-        }
-        if verdicts.contains(&Verdict::Wrong) {
-            for limiter in &mut self.limiters {
-                limiter.distrust(now);
-            }
-            return;
-        }
-        self.history.cut_after(sent_at);
-        let soon = |before| now.since(before) < ROW_WITHIN;
-        self.row = if self.refused_at.is_some_and(soon) {
-            self.row + 1
-        } else {
-            0
-        };
-        self.lesson = Some(Lesson {
-            refused_at: sent_at,
-            opens: now,
-            hinted: false,
-            nth: self.row,
-        });
-    }
-
-    /// Whether the refusal's own headers show that others used what is missing.
-    fn is_explained(&mut self, now: Moment, readings: &[Reading]) -> bool {
-        let stated = readings
-            .iter()
-            .filter(|reading| reading.limit.is_some() && reading.remaining.is_some());
-        let about: Vec<usize> = stated
-            .filter_map(|reading| self.limiter_of(reading))
-            .collect();
-        about.into_iter().any(|index| {
-            let limiter = &mut self.limiters[index];
-            let told = limiter.told.remaining() == Some(0) && limiter.origin() == Origin::Header;
-            told || 0 < limiter.told.foreign(now).units && limiter.told.explains()
-        })
-    }
-
-    /// A call was accepted. If it was the probe, the scope opens, and what the
-    /// refusals taught is known now.
-    pub(super) fn accept(&mut self, now: Moment, draw: Draw, turn: Turn) -> Vec<Change> {
-        if !self.gate.would_open(turn) {
-            return Vec::new();
-        }
-        let learned = self.learn(now);
-        let target = self.target();
-        self.gate.open(now, draw, target);
-        self.history.clear();
-        "the probe was accepted".clone_into(&mut self.why);
-        learned.into_iter().collect()
-    }
-
-    /// Draws the lesson from the last refusals, now that they are over.
-    fn learn(&mut self, now: Moment) -> Option<Change> {
-        let lesson = self.lesson.take()?;
-        let proof = match self.discovery {
-            Some(_) => Proof::Known,
-            None => Proof::Row {
-                refused_at: lesson.refused_at,
-                nth: lesson.nth,
-            },
-        };
-        let measured = self.history.measure(lesson.opens, proof);
-        match (&mut self.discovery, measured) {
-            (Some(discovery), measured) => {
-                discovery.lose(now, lesson.refused_at, measured, lesson.hinted);
-            }
-            (discovery @ None, Some(measured)) => *discovery = Some(Discovery::new(now, measured)),
-            (None, None) => return None,
-        }
-        let discovery = self.discovery.as_ref()?;
-        Some(Change::Learned {
-            scope: self.name.clone(),
-            limit: discovery.limit(),
-            window: discovery.window(),
-            source: Origin::Learned.word().to_owned(),
-        })
-    }
-
-    /// What the scope climbs back to.
-    fn target(&self) -> Target {
-        let known = self.limiters.iter().map(Limiter::safe_spacing).max();
-        let learnt = self.discovery.as_ref().map(Discovery::spacing);
-        match (known, learnt) {
-            (Some(known), Some(learnt)) if known < learnt => Target::Learnt(learnt),
-            (Some(known), _) => Target::Known(known),
-            (None, Some(learnt)) => Target::Learnt(learnt),
-            (None, None) => Target::Blind,
-        }
-    }
-
     /// The slowest rate that binds it for long; `None` if nothing is known.
     pub(super) fn rate(&self) -> Option<Rate> {
         let learnt = self.discovery.as_ref().map(|discovery| {
@@ -529,24 +261,13 @@ impl ScopeLedger {
             })
     }
 
-    /// A field that did not match its grammar; `None` if it was told before.
-    pub(super) fn malformed(&mut self, field: &str) -> Option<Change> {
-        let known = self.malformed.contains(field) || MALFORMED_MAX <= self.malformed.len();
-        if known {
-            return None;
-        }
-        let mut field = field.to_owned();
-        field.truncate(field.floor_char_boundary(crate::id::NAME_BYTES_MAX));
-        self.malformed.insert(field.clone());
-        Some(Change::Malformed {
-            scope: self.name.clone(),
-            field,
-        })
-    }
-
     /// Whether nothing of it is in use, so that its place may be given away.
     pub(super) fn is_idle(&self, now: Moment) -> bool {
-        !self.declared && self.seats.open() == 0 && self.gate.is_calm(now)
+        // Nobody may ever come to probe a scope that is not used any more.
+        let forgotten =
+            self.last_used + FORGOTTEN_AFTER <= now && self.gate.mode(now) != Mode::Closed;
+        let is_free = !self.declared && self.seats.open() == 0;
+        is_free && (self.gate.is_calm(now) || forgotten)
     }
 
     /// Whether something would be forgotten with it.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Ledger;
 use super::call::Origin;
+use super::discovery::Discovery;
 use super::gate::Gate;
-use super::learn::Discovery;
 use super::limiter::Limiter;
 use super::map::Place;
 use super::scope::{POLICY, ScopeLedger};

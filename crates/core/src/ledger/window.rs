@@ -9,8 +9,8 @@
 //! leave at 0.0 s, the next may leave at 10.2 s: the slowest of the sixty
 //! arrived by 0.2 s, so the sixty-first, arriving at 10.2 s at the earliest,
 //! finds all of them outside the provider's 10 s. Use at best: 10/10.2 = 98 %.
-//! Source: derived in `research/quota.md` §3c, and tested against a brute-force
-//! log of each provider in this crate's tests.
+//! Source: our own derivation; this crate's tests run it against a brute-force log
+//! of each provider's rule.
 //!
 //! Bound: one entry per stamp. Up to [`ENTRIES_MAX`] units per span every send
 //! has its own microsecond; above, stamps are rounded **up** to a granule of

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use crate::auth::Caller;
 use crate::gateway::problem::{Problem, RequestCode};
 use crate::gateway::reply::{Context, Reply, ReplyBody};
-use crate::gateway::serve::{Gateway, Out};
+use crate::gateway::respond::Out;
+use crate::gateway::serve::Gateway;
 use crate::wire::{self, Times};
 
 type Given<T> = Result<T, Box<Problem>>;
@@ -32,7 +33,10 @@ pub async fn serve(
 ) -> Given<Out> {
     drop(body);
     let _ = query;
-    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let segments: Vec<&str> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
     match (&parts.method, segments.as_slice()) {
         (&Method::GET, ["actions", name]) => action(gateway, caller, &decode(name)).await,
         (&Method::GET, ["actions", name, "result"]) => {
@@ -44,25 +48,40 @@ pub async fn serve(
             let cell = gateway.0.driver.cell(&row.requested.account);
             let by = CancelledBy::Agent(caller.agent().clone());
             gateway.0.driver.cancel(&cell, row.requested.action, by);
-            Ok(Out::Json(StatusCode::ACCEPTED, json!({ "cancelled": true })))
+            Ok(Out::Json(
+                StatusCode::ACCEPTED,
+                json!({ "cancelled": true }),
+            ))
         }
         (&Method::DELETE, ["tasks", name]) => end_task(gateway, caller, &decode(name)),
         (&Method::GET, ["tasks", name]) => task(gateway, caller, &decode(name)),
         (&Method::GET, ["scopes"]) => Ok(Out::Json(StatusCode::OK, scopes(gateway, caller))),
         (&Method::GET, ["errors", code]) => match crate::documents::find(code) {
-            Some(text) => Ok(Out::Json(StatusCode::OK, json!({ "code": code, "text": text }))),
+            Some(text) => Ok(Out::Json(
+                StatusCode::OK,
+                json!({ "code": code, "text": text }),
+            )),
             None => Err(not_found()),
         },
-        (_, ["actions", _] | ["actions", _, "result"] | ["tasks", _] | ["scopes"] | ["errors", _]) => {
+        (
+            _,
+            ["actions", _] | ["actions", _, "result"] | ["tasks", _] | ["scopes"] | ["errors", _],
+        ) => {
             let why = "this resource offers GET, and DELETE where something can be ended";
-            Err(Box::new(Problem::of_request(RequestCode::MethodNotAllowed, why)))
+            Err(Box::new(Problem::of_request(
+                RequestCode::MethodNotAllowed,
+                why,
+            )))
         }
         _ => Err(not_found()),
     }
 }
 
 fn not_found() -> Box<Problem> {
-    Box::new(Problem::of_request(RequestCode::NotFound, "there is nothing here that you may see"))
+    Box::new(Problem::of_request(
+        RequestCode::NotFound,
+        "there is nothing here that you may see",
+    ))
 }
 
 /// Percent-decodes one path segment; what is no UTF-8 stays as it was sent.
@@ -91,7 +110,11 @@ pub(crate) fn decode(segment: &str) -> String {
 /// An action of the caller by id or key.
 async fn own_action(gateway: &Gateway, caller: &Caller, name: &str) -> Given<ActionRow> {
     let row = find_action(gateway, name).await?.ok_or_else(not_found)?;
-    if row.requested.agent == *caller.agent() { Ok(row) } else { Err(not_found()) }
+    if row.requested.agent == *caller.agent() {
+        Ok(row)
+    } else {
+        Err(not_found())
+    }
 }
 
 async fn action(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
@@ -111,7 +134,10 @@ pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
     };
     let reader = driver.store().reader();
     let attempts = blocking(move || reader.attempts(id)).await?;
-    let attempts: Vec<Value> = attempts.iter().map(|it| wire::attempt(times, &it.row)).collect();
+    let attempts: Vec<Value> = attempts
+        .iter()
+        .map(|it| wire::attempt(times, &it.row))
+        .collect();
     value["attempts_made"] = json!(attempts);
     value["terminal"] = terminal(row);
     Ok(value)
@@ -168,13 +194,18 @@ pub async fn find_action(gateway: &Gateway, name: &str) -> Given<Option<ActionRo
     }
     for cell in driver.cells() {
         let found = driver.look(&cell, |engine, now| {
-            engine.action_of_key(name).and_then(|id| engine.action(now, id))
+            engine
+                .action_of_key(name)
+                .and_then(|id| engine.action(now, id))
         });
         if let Some(view) = found {
             return Ok(Some(view.row));
         }
-        let (reader, account, key) =
-            (driver.store().reader(), cell.account.clone(), name.to_owned());
+        let (reader, account, key) = (
+            driver.store().reader(),
+            cell.account.clone(),
+            name.to_owned(),
+        );
         let stored = blocking(move || reader.actions_by_key(&account, &key)).await?;
         if let Some(it) = stored.into_iter().next() {
             return Ok(Some(it.row));
@@ -189,8 +220,11 @@ pub async fn action_by_key(
     account: &Account,
     key: &str,
 ) -> Given<Option<ActionRow>> {
-    let (reader, account, key) =
-        (gateway.0.driver.store().reader(), account.clone(), key.to_owned());
+    let (reader, account, key) = (
+        gateway.0.driver.store().reader(),
+        account.clone(),
+        key.to_owned(),
+    );
     let stored = blocking(move || reader.actions_by_key(&account, &key)).await?;
     Ok(stored.into_iter().next().map(|it| it.row))
 }
@@ -201,9 +235,9 @@ pub fn can_be_sent_anew(row: &ActionRow) -> bool {
     match row.state {
         State::CancelledNotSent | State::Interrupted => true,
         // A passing refusal may be tried again; any other answer is given again.
-        State::FailedDefinite => {
-            row.last_status.is_none_or(|status| matches!(status, 408 | 429 | 500..=599))
-        }
+        State::FailedDefinite => row
+            .last_status
+            .is_none_or(|status| matches!(status, 408 | 429 | 500..=599)),
         _ => false,
     }
 }
@@ -216,7 +250,9 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
         Ok((row, reader.result(action)?))
     });
     let (row, result) = stored.await?;
-    let Some(row) = row.map(|it| it.row) else { return Err(not_found()) };
+    let Some(row) = row.map(|it| it.row) else {
+        return Err(not_found());
+    };
     let context = Context {
         action,
         attempts: row.attempts,
@@ -276,9 +312,15 @@ fn end_task(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
     let by = CancelledBy::Agent(caller.agent().clone());
     let key = (caller.agent().clone(), task);
     gateway.0.driver.cancel_task(&key, by).map_err(|_| {
-        Problem::of_request(RequestCode::Conflict, "too many tasks are open to end another")
+        Problem::of_request(
+            RequestCode::Conflict,
+            "too many tasks are open to end another",
+        )
     })?;
-    Ok(Out::Json(StatusCode::ACCEPTED, json!({ "task": name, "cancelled": true })))
+    Ok(Out::Json(
+        StatusCode::ACCEPTED,
+        json!({ "task": name, "cancelled": true }),
+    ))
 }
 
 fn task(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
@@ -290,7 +332,9 @@ fn task(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
         };
         tasks.rows().find(own).map(|row| wire::task(times, row))
     });
-    found.map(|value| Out::Json(StatusCode::OK, value)).ok_or_else(not_found)
+    found
+        .map(|value| Out::Json(StatusCode::OK, value))
+        .ok_or_else(not_found)
 }
 
 fn scopes(gateway: &Gateway, caller: &Caller) -> Value {
@@ -303,7 +347,11 @@ fn scopes(gateway: &Gateway, caller: &Caller) -> Value {
             .is_ok_and(|provider| caller.rights().allow_account(&provider, &cell.account));
         if may {
             let states = driver.look(&cell, |engine, now| engine.scopes(now));
-            list.extend(states.iter().map(|state| wire::scope(times, &cell.account, state)));
+            list.extend(
+                states
+                    .iter()
+                    .map(|state| wire::scope(times, &cell.account, state)),
+            );
         }
     }
     json!({ "scopes": list })
@@ -317,9 +365,15 @@ pub async fn blocking<T: Send + 'static>(
         Ok(Ok(value)) => Ok(value),
         Ok(Err(cause)) => {
             tracing::error!(%cause, "the store can't be read");
-            Err(Box::new(Problem::of_request(RequestCode::Internal, "the store can't be read")))
+            Err(Box::new(Problem::of_request(
+                RequestCode::Internal,
+                "the store can't be read",
+            )))
         }
-        Err(_) => Err(Box::new(Problem::of_request(RequestCode::Internal, "a read was stopped"))),
+        Err(_) => Err(Box::new(Problem::of_request(
+            RequestCode::Internal,
+            "a read was stopped",
+        ))),
     }
 }
 

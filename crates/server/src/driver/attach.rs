@@ -35,7 +35,9 @@ impl Attachments {
                     | (Event::Terminal { .. }, Attachment::Result(_))
             )
         };
-        let Some(action) = event.action() else { return Vec::new() };
+        let Some(action) = event.action() else {
+            return Vec::new();
+        };
         let mut waiting = lock(&self.0);
         match waiting.get(&action) {
             Some(attachment) if fits(attachment) => waiting.remove(&action).into_iter().collect(),

@@ -7,12 +7,29 @@
 
 use std::time::Duration;
 
-use rategov_core::time::{Moment, WallTime};
+use rategov_core::time::{Moment, Span, WallTime};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-/// The machine's clocks.
+/// The clocks.
 #[derive(Clone, Debug)]
 pub struct Clock {
     boot_id: String,
+    source: Source,
+}
+
+/// Where the time comes from.
+#[derive(Clone, Debug)]
+enum Source {
+    /// The machine.
+    Machine,
+    /// The timers of a runtime, from these readings on.
+    Timers {
+        runtime: Handle,
+        start: Instant,
+        at: Moment,
+        wall: WallTime,
+    },
 }
 
 impl Clock {
@@ -23,7 +40,30 @@ impl Clock {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
             .map(|id| id.trim().to_owned())
             .unwrap_or_else(|_| uuid::Uuid::now_v7().to_string());
-        Clock { boot_id }
+        Clock {
+            boot_id,
+            source: Source::Machine,
+        }
+    }
+
+    /// A clock that goes as the timers of this runtime go, and shows `at` and
+    /// `wall` now. Where the runtime's time is paused (in tests) the governor
+    /// then lives in virtual time. Not for service: it stands still while the
+    /// machine sleeps.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    pub fn of_timers(at: Moment, wall: WallTime) -> Clock {
+        let source = Source::Timers {
+            runtime: Handle::current(),
+            start: Instant::now(),
+            at,
+            wall,
+        };
+        Clock {
+            boot_id: "timers".to_owned(),
+            source,
+        }
     }
 
     /// Which boot of the machine this is.
@@ -33,6 +73,9 @@ impl Clock {
 
     /// Now, on the boot clock.
     pub fn now(&self) -> Moment {
+        if let Some((at, _, passed)) = self.timers() {
+            return at + passed;
+        }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
@@ -41,13 +84,41 @@ impl Clock {
 
     /// Now, on the wall.
     pub fn wall(&self) -> WallTime {
+        if let Some((_, wall, passed)) = self.timers() {
+            return wall + passed;
+        }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         WallTime::from_micros(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000)
     }
 
+    /// The readings at the start of a clock of timers, and what has passed since.
+    fn timers(&self) -> Option<(Moment, WallTime, Span)> {
+        let Source::Timers {
+            runtime,
+            start,
+            at,
+            wall,
+        } = &self.source
+        else {
+            return None;
+        };
+        // Also the journal's thread asks, which is outside the runtime.
+        let _inside = runtime.enter();
+        let passed = start.elapsed().as_micros();
+        Some((
+            *at,
+            *wall,
+            Span::from_micros(u64::try_from(passed).unwrap_or(u64::MAX)),
+        ))
+    }
+
     /// Both clocks, read together, for the store.
     pub fn paired(&self) -> rategov_store::Now {
-        rategov_store::Now { boot_id: self.boot_id.clone(), at: self.now(), wall: self.wall() }
+        rategov_store::Now {
+            boot_id: self.boot_id.clone(),
+            at: self.now(),
+            wall: self.wall(),
+        }
     }
 
     /// The wall time of a moment, by one paired reading.
@@ -96,6 +167,16 @@ mod tests {
     fn times_are_shown_as_rfc_3339_in_utc() {
         let at = WallTime::from_micros(1_796_126_400_250_000);
         assert_eq!(rfc3339(at), "2026-12-01T12:00:00.250Z");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_of_timers_goes_as_the_runtime_goes_on_every_thread() {
+        let clock = Clock::of_timers(Moment::from_micros(5), WallTime::from_secs(7));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(clock.now(), Moment::from_micros(2_000_005));
+        let elsewhere = clock.clone();
+        let wall = std::thread::spawn(move || elsewhere.wall()).join().unwrap();
+        assert_eq!(wall, WallTime::from_secs(9));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! lock, so the journal's order is the order of decisions. No lock spans an
 //! await, and where two are needed the task book's comes first.
 //!
-//! The journal answers on its writer's thread through [`Driver::acknowledge`].
+//! The journal answers through [`Driver::acknowledge`].
 //! A lost commit is treated as a crash of that one engine: nothing that relied
 //! on it leaves, and [`Driver::rebuild`] takes the account up again from the
 //! tables, by the same path as a restart.
@@ -15,11 +15,11 @@
 mod attach;
 mod cell;
 pub mod clock;
-mod registry;
 mod rebuild;
+mod registry;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use rategov_core::action::breaker::Path;
@@ -27,12 +27,14 @@ use rategov_core::engine::{
     BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Report, Submit,
     TaskAllowance,
 };
-use rategov_core::event::{CancelledBy, Record};
-use rategov_core::id::{Account, ActionId, AttemptNo, EscalationId, Operator, Scope, Task};
+use rategov_core::event::{CancelledBy, Record, Requested};
+use rategov_core::id::{Account, ActionId, AttemptNo, EscalationId, Operator, Scope};
 use rategov_core::ledger::Change;
 use rategov_core::tasks::{TaskBook, TaskKey, TaskOutput, TaskRefusal};
 use rategov_core::time::{Draw, Moment, Span};
-use rategov_store::{Ack, Attachment, Entry, Journal, Source, Store};
+use rategov_store::{Ack, Attachment, Entry, Journal, Payload, Source, Store};
+
+use crate::fail;
 
 pub use attach::Attachments;
 pub use cell::Cell;
@@ -50,6 +52,8 @@ pub trait Resume: Send + Sync {
     fn setup(&self, row: &rategov_core::record::ActionRow) -> Option<rategov_core::engine::Setup>;
     /// Starts the runner of an action that a restart found.
     fn start(&self, row: &rategov_core::record::ActionRow, mailbox: Mailbox);
+    /// The payload of an action that replaces another one: the same bytes, its own key.
+    fn child_payload(&self, parent: Payload, child: &Requested) -> Option<Attachment>;
     /// The policy of an account.
     fn policy(&self, account: &Account) -> rategov_core::policy::AccountPolicy;
     /// What one task may cost.
@@ -73,6 +77,9 @@ struct Inner {
     clock: Clock,
     store: Store,
     journal: Journal,
+    /// Records handed to the journal, and those that it has answered.
+    handed_over: AtomicU64,
+    answered: AtomicU64,
     tasks: Mutex<TaskBook>,
     tasks_generation: AtomicU32,
     cells: RwLock<BTreeMap<Account, Arc<Cell>>>,
@@ -96,6 +103,8 @@ impl Driver {
         Driver(Arc::new(Inner {
             clock,
             journal,
+            handed_over: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             store,
             tasks: Mutex::new(tasks),
             tasks_generation: AtomicU32::new(1),
@@ -108,14 +117,23 @@ impl Driver {
         }))
     }
 
-    /// Connects the journal's answers. They come on its writer's thread.
+    /// Connects the journal's answers. They come from its writer's thread, a
+    /// batch at a time, and a task of the runtime carries them out: what they let
+    /// go is then started by the thread that does the work, which needs no waking.
     pub fn listen_to_journal(&self) {
         let weak: Weak<Inner> = Arc::downgrade(&self.0);
-        self.0.store.on_ack(Box::new(move |ack: Ack| {
-            if let Some(inner) = weak.upgrade() {
-                Driver(inner).acknowledge(&ack);
-            }
+        // As many are on their way as records fit into the journal's queue.
+        let (sender, mut batches) = tokio::sync::mpsc::unbounded_channel::<Vec<Ack>>();
+        self.0.store.on_acks(Box::new(move |acks| {
+            // Without a receiver the driver is gone, and nobody waits for anything.
+            let _ = sender.send(acks);
         }));
+        self.0.runtime.spawn(async move {
+            while let Some(acks) = batches.recv().await {
+                let Some(inner) = weak.upgrade() else { return };
+                Driver(inner).acknowledge(&acks);
+            }
+        });
     }
 
     /// The clocks.
@@ -185,6 +203,15 @@ impl Driver {
         self.0.journal.free()
     }
 
+    /// Records that were handed to the journal and not yet answered by it,
+    /// and how many were handed over in all.
+    pub fn journal_behind(&self) -> (u64, u64) {
+        // In this order, so that the difference is never negative.
+        let answered = self.0.answered.load(Ordering::Acquire);
+        let handed_over = self.0.handed_over.load(Ordering::Acquire);
+        (handed_over.saturating_sub(answered), handed_over)
+    }
+
     /// Hands a call to its account's engine. `payload` is kept with the record
     /// of a write that may be re-sent.
     pub fn submit(&self, cell: &Arc<Cell>, submit: Submit, payload: Option<Attachment>) {
@@ -192,6 +219,7 @@ impl Driver {
             self.0.attachments.put(submit.requested.action, payload);
         }
         let action = submit.requested.action;
+        fail::point(fail::SUBMIT_BEFORE_ENGINE);
         let now = self.0.clock.now();
         self.with(cell, |engine| engine.handle_submit(now, chance(), submit));
         self.0.attachments.forget(action);
@@ -224,7 +252,8 @@ impl Driver {
             engine.handle_report(now, chance(), report);
             self.pump(cell, &mut engine)
         };
-        self.charge(&mut tasks, key, now, charges);
+        fail::point(fail::REPORTED_BEFORE_COMMIT);
+        self.charge(&mut tasks, now, charges);
         drop(tasks);
         self.0.attachments.forget(action);
     }
@@ -232,13 +261,23 @@ impl Driver {
     /// The body of an answer that streamed on has ended.
     pub fn body_ended(&self, cell: &Arc<Cell>, action: ActionId, attempt: AttemptNo, end: BodyEnd) {
         let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_body_end(now, chance(), action, attempt, end));
+        self.with(cell, |engine| {
+            engine.handle_body_end(now, chance(), action, attempt, end)
+        });
     }
 
     /// A look-up ended.
-    pub fn looked_up(&self, cell: &Arc<Cell>, report: LookupReport) {
+    pub fn looked_up(&self, cell: &Arc<Cell>, key: &TaskKey, mut report: LookupReport) {
         let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_lookup_report(now, chance(), report));
+        let mut tasks = lock(&self.0.tasks);
+        report.task = tasks.allowance(key);
+        let charges = {
+            let mut engine = lock(&cell.engine);
+            engine.handle_lookup_report(now, chance(), report);
+            self.pump(cell, &mut engine)
+        };
+        self.charge(&mut tasks, now, charges);
+        fail::point(fail::LOOKUP_REPORTED_BEFORE_COMMIT);
     }
 
     /// The caller's connection dropped.
@@ -250,7 +289,9 @@ impl Driver {
     /// An action is told to stop.
     pub fn cancel(&self, cell: &Arc<Cell>, action: ActionId, by: CancelledBy) {
         let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_cancel(now, action, by));
+        self.with(cell, |engine| {
+            engine.handle_cancel(now, chance(), action, by)
+        });
     }
 
     /// A task ends; nothing of it ever sends again.
@@ -296,12 +337,16 @@ impl Driver {
     ) -> Result<Account, DecisionError> {
         let now = self.0.clock.now();
         for cell in self.cells() {
-            let asked = lock(&cell.engine).escalations().any(|row| row.escalation == escalation);
+            let asked = lock(&cell.engine)
+                .escalations()
+                .any(|row| row.escalation == escalation);
             if asked {
+                fail::point(fail::DECISION_BEFORE_ENGINE);
                 let mut engine = lock(&cell.engine);
                 let decided = engine.handle_decision(now, chance(), escalation, decision);
                 let charges = self.pump(&cell, &mut engine);
                 drop(engine);
+                fail::point(fail::DECIDED_BEFORE_COMMIT);
                 self.charge_later(charges);
                 return decided.map(|()| cell.account.clone());
             }
@@ -329,7 +374,9 @@ impl Driver {
 
     /// Another policy is in force: every engine and the task book take it up.
     pub fn policy_changed(&self) {
-        let Some(resume) = self.0.resume.get() else { return };
+        let Some(resume) = self.0.resume.get() else {
+            return;
+        };
         let now = self.0.clock.now();
         for cell in self.cells() {
             let policy = resume.policy(&cell.account);
@@ -368,23 +415,57 @@ impl Driver {
         while let Some(output) = engine.poll_output() {
             match output {
                 Output::Record(record) => self.append(cell, engine, &mut run, record),
-                Output::ChargeTask { task, retries, waited } => {
-                    charges.push(Charge { task, retries, waited });
+                Output::ChargeTask {
+                    task,
+                    retries,
+                    waited,
+                } => {
+                    charges.push(Charge {
+                        task,
+                        retries,
+                        waited,
+                    });
                 }
                 Output::Changed(change) => {
-                    let notice = Notice { account: cell.account.clone(), change };
+                    let notice = Notice {
+                        account: cell.account.clone(),
+                        change,
+                    };
                     // Nobody listening is no error.
                     let _ = self.0.notices.send(notice);
                 }
                 Output::Asked { escalation } => {
                     tracing::warn!(%escalation, account = %cell.account, "a decision is needed");
                 }
+                Output::Child { parent, child } => self.adopt(parent, &child),
                 Output::Faulted => self.rebuild(cell),
                 output => self.0.registry.deliver(output),
             }
         }
         cell.wake_at(engine.poll_timeout());
         charges
+    }
+
+    /// An engine admitted an action in place of another one: its payload is that
+    /// one's, under a key of its own. It is read here, under the engine's lock, so
+    /// that it commits with the child's first record; a person decides seldom.
+    fn adopt(&self, parent: ActionId, child: &Arc<Requested>) {
+        let Some(resume) = self.0.resume.get() else {
+            return;
+        };
+        match self.0.store.reader().payload(parent) {
+            Ok(Some(payload)) => {
+                if let Some(payload) = resume.child_payload(payload, child) {
+                    self.0.attachments.put(child.action, payload);
+                }
+            }
+            Ok(None) => tracing::error!(%parent, "the payload of a replaced action is gone"),
+            Err(cause) => tracing::error!(%parent, %cause, "a payload can't be read"),
+        }
+        if let Some(mailbox) = self.0.registry.open(child.action) {
+            let row = rategov_core::record::ActionRow::open(child, self.0.clock.now());
+            resume.start(&row, mailbox);
+        }
     }
 
     fn append(
@@ -394,6 +475,7 @@ impl Driver {
         run: &mut rategov_store::Run<'_>,
         record: Record,
     ) {
+        fail::point(fail::RECORD_BEFORE_QUEUE);
         let seq = record.seq;
         let attachments = self.0.attachments.for_record(&record.event);
         let entry = Entry {
@@ -403,12 +485,28 @@ impl Driver {
             record,
             attachments,
         };
-        if run.enqueue(entry).is_err() {
+        if self.hand_over(run, entry).is_err() {
             engine.handle_commit_failed(seq);
         }
     }
 
+    /// Gives a record to the journal, and counts those that it took.
+    fn hand_over(
+        &self,
+        run: &mut rategov_store::Run<'_>,
+        entry: Entry,
+    ) -> Result<(), rategov_store::Full> {
+        // Counted first: the answer may be there before this returns.
+        self.0.handed_over.fetch_add(1, Ordering::AcqRel);
+        let taken = run.enqueue(entry);
+        if taken.is_err() {
+            self.0.handed_over.fetch_sub(1, Ordering::AcqRel);
+        }
+        taken
+    }
+
     fn pump_tasks(&self, tasks: &mut TaskBook) {
+        let mut run = self.0.journal.begin();
         while let Some(output) = tasks.poll_output() {
             match output {
                 TaskOutput::Record(record) => {
@@ -419,7 +517,7 @@ impl Driver {
                         record,
                         attachments: Vec::new(),
                     };
-                    if self.0.journal.enqueue(entry).is_err() {
+                    if self.hand_over(&mut run, entry).is_err() {
                         tasks.handle_commit_failed();
                     }
                 }
@@ -437,70 +535,85 @@ impl Driver {
             self.0.runtime.spawn(async move {
                 let now = driver.0.clock.now();
                 driver.with(&cell, |engine| {
-                    engine.handle_task_cancelled(now, &key.0, &key.1, &by);
+                    engine.handle_task_cancelled(now, chance(), &key.0, &key.1, &by);
                 });
             });
         }
     }
 
-    fn charge(&self, tasks: &mut TaskBook, key: &TaskKey, now: Moment, charges: Vec<Charge>) {
+    /// Books what an engine asked for, under the task book's lock.
+    fn charge(&self, tasks: &mut TaskBook, now: Moment, charges: Vec<Charge>) {
         for charge in charges {
-            let key = (key.0.clone(), charge.task);
-            tasks.charge(now, &key, charge.retries, charge.waited);
+            tasks.charge(now, &charge.task, charge.retries, charge.waited);
         }
         self.pump_tasks(tasks);
     }
 
-    /// Books what came up where no task was at hand (a person's retry). The
-    /// agent is not known here, so each agent's task of that name is looked for.
+    /// Books what came up while the task book was not at hand.
     fn charge_later(&self, charges: Vec<Charge>) {
-        if charges.is_empty() {
-            return;
+        if !charges.is_empty() {
+            let now = self.0.clock.now();
+            self.charge(&mut lock(&self.0.tasks), now, charges);
         }
-        let now = self.0.clock.now();
-        let mut tasks = lock(&self.0.tasks);
-        for charge in charges {
-            let keys: Vec<TaskKey> = tasks
-                .rows()
-                .filter(|row| row.task == charge.task)
-                .map(|row| (row.agent.clone(), row.task.clone()))
-                .collect();
-            for key in keys {
-                tasks.charge(now, &key, charge.retries, charge.waited);
-            }
-        }
-        self.pump_tasks(&mut tasks);
     }
 
-    /// The journal's word on one record.
-    fn acknowledge(&self, ack: &Ack) {
-        match &ack.source {
+    /// The journal's word on some records, in their order.
+    fn acknowledge(&self, acks: &[Ack]) {
+        let same =
+            |one: &Ack, next: &Ack| one.source == next.source && one.generation == next.generation;
+        for acks in acks.chunk_by(same) {
+            let Some(Ack {
+                source, generation, ..
+            }) = acks.first()
+            else {
+                continue;
+            };
+            self.follow(source, *generation, acks);
+            if !matches!(source, Source::Governor) {
+                self.0
+                    .answered
+                    .fetch_add(acks.len() as u64, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Tells an engine what became of some of its records.
+    fn follow(&self, source: &Source, generation: u32, acks: &[Ack]) {
+        match source {
             Source::Account(account) => {
-                let Some(cell) = self.cell_of(account) else { return };
-                if cell.generation != ack.generation {
+                let Some(cell) = self.cell_of(account) else {
+                    return;
+                };
+                if cell.generation != generation {
                     return;
                 }
-                self.with(&cell, |engine| match &ack.result {
-                    Ok(()) => engine.handle_committed(ack.seq),
-                    Err(cause) => {
-                        tracing::error!(%account, %cause, "a commit was lost");
-                        engine.handle_commit_failed(ack.seq);
+                self.with(&cell, |engine| {
+                    for ack in acks {
+                        match &ack.result {
+                            Ok(()) => engine.handle_committed(ack.seq),
+                            Err(cause) => {
+                                tracing::error!(%account, %cause, "a commit was lost");
+                                engine.handle_commit_failed(ack.seq);
+                            }
+                        }
                     }
                 });
             }
             Source::Governor => {
-                if let Err(cause) = &ack.result {
+                for cause in acks.iter().filter_map(|ack| ack.result.as_ref().err()) {
                     tracing::error!(%cause, "a start or change of policy is not in the journal");
                 }
             }
             Source::Tasks => {
-                if self.0.tasks_generation.load(Ordering::Acquire) != ack.generation {
+                if self.0.tasks_generation.load(Ordering::Acquire) != generation {
                     return;
                 }
                 let mut tasks = lock(&self.0.tasks);
-                match &ack.result {
-                    Ok(()) => tasks.handle_committed(ack.seq),
-                    Err(_) => tasks.handle_commit_failed(),
+                for ack in acks {
+                    match &ack.result {
+                        Ok(()) => tasks.handle_committed(ack.seq),
+                        Err(_) => tasks.handle_commit_failed(),
+                    }
                 }
                 self.pump_tasks(&mut tasks);
             }
@@ -510,7 +623,7 @@ impl Driver {
 
 /// Something to book on a task.
 struct Charge {
-    task: Task,
+    task: TaskKey,
     retries: u32,
     waited: Span,
 }
@@ -520,7 +633,10 @@ struct Charge {
 /// question learns what a delay of the past was drawn from, and nothing else.
 pub fn chance() -> Chance {
     let id = uuid::Uuid::now_v7().as_u128();
-    Chance { draw: Draw::from_u32(id as u32), id }
+    Chance {
+        draw: Draw::from_u32(id as u32),
+        id,
+    }
 }
 
 /// A fresh id for an action.

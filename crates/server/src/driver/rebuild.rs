@@ -12,6 +12,7 @@ use rategov_core::time::Moment;
 use rategov_store::Source;
 
 use super::{Cell, Driver, Resume, chance, lock};
+use crate::fail;
 
 /// How long a rebuilding waits between two tries.
 const REBUILD_PAUSE: Duration = Duration::from_secs(1);
@@ -59,13 +60,16 @@ impl Driver {
         if let Some(resume) = resume {
             for row in &tables.actions {
                 let id = row.requested.action;
-                if let (Some(setup), Some(mailbox)) = (resume.setup(row), self.0.registry.open(id)) {
+                if let (Some(setup), Some(mailbox)) = (resume.setup(row), self.0.registry.open(id))
+                {
                     setups.insert(id, setup);
                     mailboxes.push((row.clone(), mailbox));
                 }
             }
         }
-        let policy = resume.map(|resume| resume.policy(account)).unwrap_or_default();
+        let policy = resume
+            .map(|resume| resume.policy(account))
+            .unwrap_or_default();
         let engine = Engine::restore(
             account.clone(),
             account_scope(account),
@@ -91,10 +95,12 @@ impl Driver {
                 resume.start(&row, mailbox);
             }
         }
+        fail::point(fail::RESTART_BEFORE_RECORDS);
         self.with(&cell, |_| {});
         let (driver, waked) = (self.clone(), Arc::clone(&cell));
         self.0.runtime.spawn(async move {
             while waked.due(&driver.0.clock).await {
+                fail::point(fail::WAIT_OVER_BEFORE_ENGINE);
                 let now: Moment = driver.0.clock.now();
                 driver.with(&waked, |engine| engine.handle_timeout(now, chance()));
             }
@@ -121,7 +127,9 @@ impl Driver {
                         driver.install(&cell.account, cell.generation + 1, tables);
                         return;
                     }
-                    Ok(Err(cause)) => tracing::error!(account = %cell.account, %cause, "can't be taken up yet"),
+                    Ok(Err(cause)) => {
+                        tracing::error!(account = %cell.account, %cause, "can't be taken up yet")
+                    }
                     Err(_) => return,
                 }
             }
@@ -158,10 +166,14 @@ impl Driver {
 
 /// The scope of an account as a whole: `account:NAME`, without its provider.
 pub fn account_scope(account: &Account) -> Scope {
-    let name = account.as_str().split_once('/').map_or(account.as_str(), |(_, name)| name);
+    let name = account
+        .as_str()
+        .split_once('/')
+        .map_or(account.as_str(), |(_, name)| name);
     Scope::new(&format!("account:{name}")).unwrap_or_else(|_| {
         // An account's name is at most 200 bytes, the prefix adds eight: cut it.
         let cut: String = name.chars().take(180).collect();
-        Scope::new(&format!("account:{cut}")).unwrap_or_else(|_| unreachable!("printable and short"))
+        Scope::new(&format!("account:{cut}"))
+            .unwrap_or_else(|_| unreachable!("printable and short"))
     })
 }

@@ -22,7 +22,7 @@ pub enum Mail {
 /// The receiving end. Dropping it closes the mailbox.
 pub struct Mailbox {
     action: ActionId,
-    receiver: mpsc::UnboundedReceiver<Mail>,
+    receiver: mpsc::UnboundedReceiver<Box<Mail>>,
     registry: Registry,
 }
 
@@ -34,12 +34,12 @@ impl Mailbox {
 
     /// The next mail; `None` can't happen while the mailbox is open.
     pub async fn next(&mut self) -> Option<Mail> {
-        self.receiver.recv().await
+        self.receiver.recv().await.map(|mail| *mail)
     }
 
     /// A mail that is there already.
     pub fn try_next(&mut self) -> Option<Mail> {
-        self.receiver.try_recv().ok()
+        self.receiver.try_recv().ok().map(|mail| *mail)
     }
 }
 
@@ -50,9 +50,10 @@ impl Drop for Mailbox {
 }
 
 /// All mailboxes. Bounded by the actions in hand: an engine says at most a few
-/// things about an action between two reports of its runner.
+/// things about an action between two reports of its runner. Mails travel boxed:
+/// a channel makes room for 32 of them at once, and most actions get two.
 #[derive(Clone, Default)]
-pub(super) struct Registry(Arc<Mutex<BTreeMap<ActionId, mpsc::UnboundedSender<Mail>>>>);
+pub(super) struct Registry(Arc<Mutex<BTreeMap<ActionId, mpsc::UnboundedSender<Box<Mail>>>>>);
 
 impl Registry {
     pub(super) fn open(&self, action: ActionId) -> Option<Mailbox> {
@@ -63,18 +64,24 @@ impl Registry {
         }
         boxes.insert(action, sender);
         drop(boxes);
-        Some(Mailbox { action, receiver, registry: self.clone() })
+        Some(Mailbox {
+            action,
+            receiver,
+            registry: self.clone(),
+        })
     }
 
     pub(super) fn send(&self, action: ActionId, mail: Mail) -> Result<(), Mail> {
         match lock(&self.0).get(&action) {
-            Some(sender) => sender.send(mail).map_err(|refused| refused.0),
+            Some(sender) => sender.send(Box::new(mail)).map_err(|refused| *refused.0),
             None => Err(mail),
         }
     }
 
     pub(super) fn deliver(&self, output: Output) {
-        let Some(action) = addressee(&output) else { return };
+        let Some(action) = addressee(&output) else {
+            return;
+        };
         if self.send(action, Mail::Output(output)).is_err() {
             tracing::debug!(%action, "nobody waits for this action any more");
         }
@@ -98,6 +105,7 @@ fn addressee(output: &Output) -> Option<ActionId> {
         | Output::Abort { action } => Some(*action),
         Output::Record(_)
         | Output::ChargeTask { .. }
+        | Output::Child { .. }
         | Output::Asked { .. }
         | Output::Changed(_)
         | Output::Faulted => None,

@@ -40,6 +40,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use crate::fail;
+
 /// Called once, just before the first byte of a request may be written.
 pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
@@ -320,6 +322,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Counting<S> {
             Poll::Ready(Ok(n)) => {
                 flow.written += n as u64;
                 flow.last_write = Instant::now();
+                fail::point(fail::FIRST_BYTE_WRITTEN);
                 Poll::Ready(Ok(n))
             }
             Poll::Ready(Err(_)) => {

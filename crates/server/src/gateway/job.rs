@@ -12,7 +12,7 @@ use rategov_store::{Attachment, StoredResult};
 
 use super::destination::Destination;
 use super::outgoing::Outgoing;
-use super::reading::Purpose;
+use super::purpose::Purpose;
 use super::spool::Spool;
 use super::upstream::{Timeouts, Upstream};
 use crate::config::settings::ProviderSettings;
@@ -77,7 +77,10 @@ pub struct Job {
 impl Job {
     /// The request of the next attempt; `None` if its body is not there any more.
     pub fn request(&mut self) -> Option<Request<Outgoing>> {
-        let given_back = self.given_back.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let given_back = self
+            .given_back
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(request) = given_back.take() {
             return Some(*request);
         }
@@ -97,7 +100,10 @@ impl Job {
             Payload::Missing => false,
         };
         if !replayable {
-            *self.given_back.get_mut().unwrap_or_else(PoisonError::into_inner) = request;
+            *self
+                .given_back
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner) = request;
         }
     }
 

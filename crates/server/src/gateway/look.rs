@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use rategov_core::engine::LookupReport;
+use rategov_core::engine::{LookupReport, TaskAllowance};
 use rategov_core::event::Found;
 use rategov_core::observe::{Facts, Meaning};
 
 use super::outgoing::Outgoing;
-use super::pool::Purpose;
+use super::purpose::Purpose;
 use super::reading::{self, Tongue};
 use super::run::Runner;
 use super::upstream::Sent;
+use crate::fail;
 use crate::route::lookup::Known;
 
 /// Largest answer to a look-up that is read.
@@ -27,16 +28,22 @@ impl Runner {
             facts,
             operation_id,
             sent,
+            task: TaskAllowance::UNLIMITED,
         };
         let Some(request) = self.lookup_request() else {
             // The values that it needs are not known: it can't be asked, and the
             // engine will put it to a person when its look-ups are used up.
             let report = report(Found::NoAnswer, None, None, false);
-            self.driver.looked_up(&self.cell, report);
+            self.driver.looked_up(&self.cell, &self.job.task, report);
             return;
         };
+        fail::point(fail::LOOKUP_BEFORE_SEND);
         let upstream = std::sync::Arc::clone(&self.job.upstream);
-        let (driver, cell, id) = (self.driver.clone(), std::sync::Arc::clone(&self.cell), self.id());
+        let (driver, cell, id) = (
+            self.driver.clone(),
+            std::sync::Arc::clone(&self.cell),
+            self.id(),
+        );
         let sent = upstream
             .send(
                 &self.job.destination,
@@ -57,7 +64,8 @@ impl Runner {
                 report(found, Some(facts), operation_id, true)
             }
         };
-        self.driver.looked_up(&self.cell, report);
+        fail::point(fail::LOOKUP_ANSWER_BEFORE_REPORT);
+        self.driver.looked_up(&self.cell, &self.job.task, report);
     }
 
     fn lookup_request(&self) -> Option<http::Request<Outgoing>> {
@@ -103,8 +111,7 @@ impl Runner {
             hidden: &hidden,
             arrived: self.driver.clock().wall(),
         };
-        let read =
-            reading::read(&answer.head, &mut answer.body, reading::Purpose::Read, tongue).await;
+        let read = reading::read(&answer.head, &mut answer.body, Purpose::Read, tongue).await;
         let status = answer.head.status.as_u16();
         let mut body = Vec::from(read.peeked.whole());
         while let Some(Ok(frame)) = answer.body.frame().await {
@@ -115,20 +122,27 @@ impl Runner {
                 return (Found::NoAnswer, read.facts, None, None);
             }
         }
-        let complete = answer.body.end().is_some_and(|end| {
-            matches!(end, super::evidence::BodyEnd::Complete)
-        });
+        let complete = answer
+            .body
+            .end()
+            .is_some_and(|end| matches!(end, super::evidence::BodyEnd::Complete));
         let found_path = self.job.rule.reconcile.as_ref().map(|plan| &plan.found);
-        match (status, serde_json::from_slice::<serde_json::Value>(&body), found_path) {
-            (200..=299, Ok(value), Some(path)) if complete && read.facts.meaning == Meaning::Ok => match path.find_id(&value) {
-                Some(operation) => {
-                    let result = path.object_of(&value).unwrap_or(&value);
-                    let bytes = Bytes::from(result.to_string());
-                    (Found::Done, read.facts, Some(operation), Some(bytes))
+        match (
+            status,
+            serde_json::from_slice::<serde_json::Value>(&body),
+            found_path,
+        ) {
+            (200..=299, Ok(value), Some(path)) if complete && read.facts.meaning == Meaning::Ok => {
+                match path.find_id(&value) {
+                    Some(operation) => {
+                        let result = path.object_of(&value).unwrap_or(&value);
+                        let bytes = Bytes::from(result.to_string());
+                        (Found::Done, read.facts, Some(operation), Some(bytes))
+                    }
+                    None if path.shows_absence(&value) => (Found::Nothing, read.facts, None, None),
+                    None => (Found::NoAnswer, read.facts, None, None),
                 }
-                None if path.shows_absence(&value) => (Found::Nothing, read.facts, None, None),
-                None => (Found::NoAnswer, read.facts, None, None),
-            },
+            }
             // "There is none" by status; anything else is no answer.
             (404 | 410, _, _) => (Found::Nothing, read.facts, None, None),
             _ => (Found::NoAnswer, read.facts, None, None),

@@ -14,8 +14,11 @@
 )]
 
 pub mod address;
+mod admit;
 pub mod answer;
+mod attempt;
 pub mod counting;
+mod deliver;
 pub mod destination;
 pub mod detail;
 pub mod dial;
@@ -28,16 +31,21 @@ pub mod job;
 pub mod line;
 mod look;
 pub mod outgoing;
+mod owner;
 pub mod policy;
 pub mod pool;
 pub mod problem;
+pub mod purpose;
 pub mod reading;
+mod refusals;
 pub mod reply;
+pub mod respond;
 pub mod resume;
 pub mod run;
 pub mod serve;
 pub mod spool;
 pub mod sse_opening;
 mod stream;
+mod submit;
 pub mod tls;
 pub mod upstream;

@@ -52,7 +52,9 @@ struct SharedLimits([Arc<ClassLimits>; Class::ALL.len()]);
 
 impl SharedLimits {
     fn new(table: &ClassTable) -> SharedLimits {
-        SharedLimits(std::array::from_fn(|at| Arc::new(table.of(Class::ALL[at]).clone())))
+        SharedLimits(std::array::from_fn(|at| {
+            Arc::new(table.of(Class::ALL[at]).clone())
+        }))
     }
 
     fn of(&self, class: Class) -> Arc<ClassLimits> {
@@ -63,7 +65,10 @@ impl SharedLimits {
 impl SharedByCalls {
     fn new(settings: &ProviderSettings) -> SharedByCalls {
         let declared = settings.accounts.iter().map(|account| {
-            (account.account.clone(), SharedLimits::new(&account.rules.policy.classes))
+            (
+                account.account.clone(),
+                SharedLimits::new(&account.rules.policy.classes),
+            )
         });
         SharedByCalls {
             declared: declared.collect(),
@@ -96,12 +101,16 @@ impl Policy {
         let mut destinations = BTreeMap::new();
         let mut injections = BTreeMap::new();
         for (name, provider) in &settings.providers {
-            let destination = destination_of(&provider.base)
-                .map_err(|cause| PolicyError { provider: name.clone(), cause })?;
+            let destination = destination_of(&provider.base).map_err(|cause| PolicyError {
+                provider: name.clone(),
+                cause,
+            })?;
             destinations.insert(name.clone(), destination);
             for account in &provider.accounts {
                 for credential in &account.credentials {
-                    let Some(secret) = keyring.credential(&credential.credential) else { continue };
+                    let Some(secret) = keyring.credential(&credential.credential) else {
+                        continue;
+                    };
                     let value = match &account.slot.scheme {
                         Some(scheme) => format!("{scheme} {}", secret.expose_secret()),
                         None => secret.expose_secret().to_owned(),
@@ -132,14 +141,18 @@ impl Policy {
     }
 
     /// The settings of a provider, as calls keep them.
-    pub fn provider(&self, provider: &Provider) -> Option<Arc<ProviderSettings>> {
-        self.shared.get(provider).map(|shared| Arc::clone(&shared.settings))
+    pub fn provider(&self, provider: &Provider) -> Option<&Arc<ProviderSettings>> {
+        self.shared.get(provider).map(|shared| &shared.settings)
     }
 
     /// The limits of a class on an account of a provider, declared or not.
     pub fn limits(&self, provider: &Provider, account: &Account, class: Class) -> Arc<ClassLimits> {
         match self.shared.get(provider) {
-            Some(shared) => shared.declared.get(account).unwrap_or(&shared.undeclared).of(class),
+            Some(shared) => shared
+                .declared
+                .get(account)
+                .unwrap_or(&shared.undeclared)
+                .of(class),
             None => Arc::new(ClassTable::default().of(class).clone()),
         }
     }
@@ -164,12 +177,19 @@ fn destination_of(base: &BaseUrl) -> Result<Destination, DestinationError> {
         Scheme::Https => "https",
         Scheme::Http => "http",
     };
-    let host = if base.host.contains(':') { format!("[{}]", base.host) } else { base.host.clone() };
+    let host = if base.host.contains(':') {
+        format!("[{}]", base.host)
+    } else {
+        base.host.clone()
+    };
     let plain = match base.plain_http {
         PlainHttp::LoopbackOnly => destination::PlainHttp::LoopbackOnly,
         PlainHttp::Anywhere => destination::PlainHttp::Allowed,
     };
-    Destination::parse(&format!("{scheme}://{host}:{}{}", base.port, base.path), plain)
+    Destination::parse(
+        &format!("{scheme}://{host}:{}{}", base.port, base.path),
+        plain,
+    )
 }
 
 /// A provider's time-outs in the transport's form.

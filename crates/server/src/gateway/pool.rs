@@ -32,6 +32,7 @@ use super::destination::Origin;
 use super::detail::Detail;
 use super::evidence::Verdict;
 use super::outgoing::Outgoing;
+use super::purpose::Purpose;
 
 /// Bounds of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,15 +59,6 @@ impl Default for PoolLimits {
             open_max: 8_192,
         }
     }
-}
-
-/// What a connection is wanted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// A read or a generation: a loss is repeated.
-    Read,
-    /// A write: a loss has to be looked up.
-    Write,
 }
 
 /// One connection to a provider, busy or idle. Dropping it closes it.

@@ -105,37 +105,55 @@ impl RequestCode {
             RequestCode::UnknownProvider => ("RG3001", "unknown_provider", 404, "no such provider"),
             RequestCode::BadTarget => ("RG3002", "bad_target", 400, "the path can't be passed on"),
             RequestCode::BadHeader => ("RG3003", "bad_header", 400, "a header is not valid"),
-            RequestCode::BadFraming => {
-                ("RG3004", "bad_framing", 400, "the body's length is ambiguous")
-            }
+            RequestCode::BadFraming => (
+                "RG3004",
+                "bad_framing",
+                400,
+                "the body's length is ambiguous",
+            ),
             RequestCode::Unauthenticated => {
                 ("RG3005", "unauthenticated", 401, "the caller is not known")
             }
             RequestCode::Forbidden => ("RG3006", "forbidden", 403, "the caller may not do this"),
             RequestCode::SpoolFull => ("RG3007", "spool_full", 503, "no room to keep the body"),
             RequestCode::BodyCut => ("RG3008", "body_cut", 400, "the request's body broke off"),
-            RequestCode::ClassLoosened => {
-                ("RG3009", "class_loosened", 400, "agents tighten, never loosen")
-            }
+            RequestCode::ClassLoosened => (
+                "RG3009",
+                "class_loosened",
+                400,
+                "agents tighten, never loosen",
+            ),
             RequestCode::NotFound => ("RG3010", "not_found", 404, "nothing is here"),
-            RequestCode::MethodNotAllowed => {
-                ("RG3011", "method_not_allowed", 405, "the method is not offered here")
-            }
-            RequestCode::UpgradeRefused => {
-                ("RG3012", "upgrade_refused", 426, "the connection can't be upgraded")
-            }
+            RequestCode::MethodNotAllowed => (
+                "RG3011",
+                "method_not_allowed",
+                405,
+                "the method is not offered here",
+            ),
+            RequestCode::UpgradeRefused => (
+                "RG3012",
+                "upgrade_refused",
+                426,
+                "the connection can't be upgraded",
+            ),
             RequestCode::InvalidRequest => {
                 ("RG3013", "invalid_request", 400, "the request is not valid")
             }
             RequestCode::Conflict => ("RG3014", "conflict", 409, "it is no longer possible"),
             RequestCode::WrongHost => ("RG3015", "wrong_host", 403, "not the governor's own host"),
-            RequestCode::CredentialMissing => {
-                ("RG3016", "credential_missing", 424, "the provider's credential is missing")
-            }
+            RequestCode::CredentialMissing => (
+                "RG3016",
+                "credential_missing",
+                424,
+                "the provider's credential is missing",
+            ),
             RequestCode::Internal => ("RG3017", "internal", 500, "a defect of the governor"),
-            RequestCode::HeadTooLarge => {
-                ("RG3018", "head_too_large", 431, "the request's head is too large")
-            }
+            RequestCode::HeadTooLarge => (
+                "RG3018",
+                "head_too_large",
+                431,
+                "the request's head is too large",
+            ),
         }
     }
 }
@@ -231,7 +249,10 @@ impl Problem {
     /// The body.
     pub fn body(&self) -> Bytes {
         let mut body = Map::new();
-        body.insert("type".to_owned(), json!(format!("{DOCUMENT_BASE}{}", self.id)));
+        body.insert(
+            "type".to_owned(),
+            json!(format!("{DOCUMENT_BASE}{}", self.id)),
+        );
         body.insert("title".to_owned(), json!(self.title));
         body.insert("status".to_owned(), json!(self.status));
         body.insert("code".to_owned(), json!(self.word));
@@ -299,7 +320,12 @@ mod tests {
         assert_eq!(body["code"], "hold_exceeded");
         assert_eq!(body["retry_after_seconds"], 30);
         assert_eq!(body["scope"], "account:ops");
-        assert!(body["detail"].as_str().unwrap().starts_with("it could start in 30 s"));
+        assert!(
+            body["detail"]
+                .as_str()
+                .unwrap()
+                .starts_with("it could start in 30 s")
+        );
         let headers = problem.headers();
         assert_eq!(headers[header::RETRY_AFTER], "30");
         assert_eq!(headers[SHOULD_RETRY], "true");

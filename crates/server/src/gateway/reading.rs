@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use super::answer::AnswerBody;
 use super::error_body::{self, ErrorText};
 use super::evidence::{BodyEnd, EndMark};
+use super::purpose::Purpose;
 use super::sse_opening::{self, Opening};
 
 /// Largest answer to a write that is stored for those who ask again.
@@ -54,7 +55,9 @@ impl Peeked {
             1 => self.frames[0].clone(),
             _ => {
                 let mut whole = BytesMut::with_capacity(self.bytes);
-                self.frames.iter().for_each(|frame| whole.extend_from_slice(frame));
+                self.frames
+                    .iter()
+                    .for_each(|frame| whole.extend_from_slice(frame));
                 whole.freeze()
             }
         }
@@ -73,15 +76,6 @@ enum Wanted {
     Nothing,
     UpTo(usize),
     FirstEvent,
-}
-
-/// Who reads: what an answer means differs for writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// The result is stored before anybody sees it.
-    Write,
-    /// It streams on as soon as it is judged.
-    Read,
 }
 
 /// An answer, read as far as needed.
@@ -156,8 +150,11 @@ pub async fn read(
             }
         }
     }
-    let fields: Vec<(&str, &[u8])> =
-        head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let fields: Vec<(&str, &[u8])> = head
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
     let lent = error.as_ref().map(ErrorText::lend);
     let facts = observe::read(
         status,
@@ -172,7 +169,11 @@ pub async fn read(
         None => Body::Open,
         Some(end) => end.body(end_mark(end, &head.headers, &peeked)),
     };
-    Read { facts, body: came, peeked }
+    Read {
+        facts,
+        body: came,
+        peeked,
+    }
 }
 
 /// Reads one frame; `false` at the body's end or failure.
@@ -219,8 +220,13 @@ fn end_mark(end: BodyEnd, headers: &HeaderMap, peeked: &Peeked) -> EndMark {
 
 /// The media type of a body, without its parameters.
 fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    value.and_then(|value| value.split(';').next()).unwrap_or("").trim()
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    value
+        .and_then(|value| value.split(';').next())
+        .unwrap_or("")
+        .trim()
 }
 
 /// Whether the body is an event stream.
@@ -237,17 +243,23 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// are passed on stay as they are.
 fn decoded(headers: &HeaderMap, bytes: &[u8]) -> Vec<u8> {
     use std::io::Read as _;
-    let coding = headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
+    let coding = headers
+        .get(header::CONTENT_ENCODING)
+        .and_then(|value| value.to_str().ok());
     let most = RESULT_BYTES_MAX as u64;
     let mut plain = Vec::new();
     let known = match coding.map(str::trim) {
         Some(coding) if coding.eq_ignore_ascii_case("gzip") => {
             // An error at the end of a cut copy is expected; what came out counts.
-            let _ = flate2::read::MultiGzDecoder::new(bytes).take(most).read_to_end(&mut plain);
+            let _ = flate2::read::MultiGzDecoder::new(bytes)
+                .take(most)
+                .read_to_end(&mut plain);
             true
         }
         Some(coding) if coding.eq_ignore_ascii_case("deflate") => {
-            let _ = flate2::read::ZlibDecoder::new(bytes).take(most).read_to_end(&mut plain);
+            let _ = flate2::read::ZlibDecoder::new(bytes)
+                .take(most)
+                .read_to_end(&mut plain);
             true
         }
         _ => false,
@@ -263,8 +275,7 @@ mod tests {
     fn a_cut_gzip_copy_gives_what_can_be_read() {
         use std::io::Write as _;
         let text = b"{\"error\":{\"type\":\"rate_limit_error\"}}".repeat(40);
-        let mut encoder =
-            flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         encoder.write_all(&text).unwrap();
         let packed = encoder.finish().unwrap();
         let mut headers = HeaderMap::new();
@@ -278,9 +289,15 @@ mod tests {
     #[test]
     fn media_types_are_read_without_their_parameters() {
         let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, "Text/Event-Stream; charset=utf-8".parse().unwrap());
+        headers.insert(
+            header::CONTENT_TYPE,
+            "Text/Event-Stream; charset=utf-8".parse().unwrap(),
+        );
         assert!(is_event_stream(&headers));
-        headers.insert(header::CONTENT_TYPE, "application/problem+json".parse().unwrap());
+        headers.insert(
+            header::CONTENT_TYPE,
+            "application/problem+json".parse().unwrap(),
+        );
         assert!(is_json(&headers));
     }
 }

@@ -11,15 +11,17 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, request};
 use http_body_util::Full;
 use rategov_core::engine::Setup;
+use rategov_core::event::Requested;
 use rategov_core::id::{Account, Task};
 use rategov_core::policy::{AccountPolicy, TaskLimits};
 use rategov_core::record::ActionRow;
 use rategov_core::tasks::DEFAULT_TASK;
+use rategov_store::{Attachment, Payload as StoredPayload};
 
 use super::framing::Framing;
 use super::job::{Job, Payload};
 use super::policy::{duration, timeouts};
-use super::reading::Purpose;
+use super::purpose::Purpose;
 use super::run::Runner;
 use super::serve::Gateway;
 use super::spool::{Spool, SpoolLimits};
@@ -108,13 +110,22 @@ impl Resume for Gateway {
         })
     }
 
-    fn start(&self, row: &ActionRow, mailbox: Mailbox) {
+    fn start(&self, row: &ActionRow, mut mailbox: Mailbox) {
         let (gateway, row) = (self.clone(), row.clone());
         tokio::spawn(async move {
+            // The payload is there once the engine says something: a child's commits
+            // with its first record.
+            let Some(first) = mailbox.next().await else {
+                return;
+            };
             let cell = gateway.0.driver.cell(&row.requested.account);
             let driver = gateway.0.driver.clone();
             match gateway.job_of(&row).await {
-                Some(job) => Runner::new(driver, cell, mailbox, job, None).run().await,
+                Some(job) => {
+                    Runner::new(driver, cell, mailbox, job, None)
+                        .run_from(vec![first])
+                        .await;
+                }
                 None => {
                     tracing::error!(
                         action = %row.requested.action,
@@ -125,6 +136,25 @@ impl Resume for Gateway {
                 }
             }
         });
+    }
+
+    fn child_payload(&self, parent: StoredPayload, child: &Requested) -> Option<Attachment> {
+        let policy = Gateway::policy(self);
+        let provider = child.provider.as_str();
+        let route = policy
+            .routes
+            .resolve(provider, &child.method, &child.path)?;
+        let mut head = StoredHead::decode(&parent.head)?;
+        if let (Some(name), Some(key)) = (&route.rule.idempotency_header, &child.key) {
+            head.headers.retain(|(own, _)| own != name.as_str());
+            head.headers
+                .push((name.as_str().to_owned(), key.clone().into_bytes()));
+        }
+        Some(Attachment::Payload(StoredPayload {
+            action: child.action,
+            head: head.encode(),
+            body: parent.body,
+        }))
     }
 
     fn policy(&self, account: &Account) -> AccountPolicy {
@@ -140,7 +170,7 @@ impl Gateway {
     async fn job_of(&self, row: &ActionRow) -> Option<Job> {
         let policy = self.policy();
         let requested = &row.requested;
-        let settings = policy.provider(&requested.provider)?;
+        let settings = Arc::clone(policy.provider(&requested.provider)?);
         let destination = policy.destinations.get(&requested.provider)?.clone();
         let route = policy.routes.resolve(
             requested.provider.as_str(),
@@ -148,7 +178,13 @@ impl Gateway {
             &requested.path,
         )?;
         let (reader, id) = (self.0.driver.store().reader(), requested.action);
-        let stored = tokio::task::spawn_blocking(move || reader.payload(id)).await.ok()?.ok()?;
+        let stored = tokio::task::spawn_blocking(move || reader.payload(id))
+            .await
+            .ok()?
+            .ok()?;
+        let external_ref = stored
+            .as_ref()
+            .and_then(|stored| route.rule.external_ref_in(&stored.body));
         let (mut head, payload) = match stored {
             Some(stored) => {
                 let stored_head = StoredHead::decode(&stored.head)?;
@@ -160,21 +196,28 @@ impl Gateway {
                 };
                 let framing = stored_head.framing(stored.body.len());
                 let body = Full::new(Bytes::from(stored.body));
-                let spool = Spool::take(body, framing, &limits, &self.0.budget).await.ok()?;
+                let spool = Spool::take(body, framing, &limits, &self.0.budget)
+                    .await
+                    .ok()?;
                 (parts, Payload::Stored(spool))
             }
             None => {
                 let mut parts = http::Request::new(()).into_parts().0;
                 parts.method = Method::from_bytes(requested.method.as_bytes()).ok()?;
                 parts.version = Version::HTTP_11;
-                parts.headers.insert(http::header::HOST, destination.host_header().clone());
+                parts
+                    .headers
+                    .insert(http::header::HOST, destination.host_header().clone());
                 (parts, Payload::Missing)
             }
         };
         if let Some(injection) = policy.injection(&requested.credential) {
             injection.put_into(&mut head.headers);
         }
-        let task = requested.task.clone().or_else(|| Task::new(DEFAULT_TASK).ok())?;
+        let task = requested
+            .task
+            .clone()
+            .or_else(|| Task::new(DEFAULT_TASK).ok())?;
         Some(Job {
             upstream: Arc::clone(&self.0.upstream),
             destination,
@@ -189,11 +232,11 @@ impl Gateway {
             rule: Arc::clone(&route.rule),
             parameters: route.parameters.clone(),
             class: requested.class,
-            purpose: if requested.class.is_write() { Purpose::Write } else { Purpose::Read },
+            purpose: Purpose::of(requested.class),
             task: (requested.agent.clone(), task),
             key: requested.key.clone(),
             known_operation: row.operation_id.clone(),
-            external_ref: None,
+            external_ref,
             respond_async: false,
             client_stall: duration(policy.settings.client_stall),
         })

@@ -13,7 +13,7 @@ const LINE_BYTES_MAX: usize = 512;
 /// Watches the event lines of a stream as it passes. Compressed streams and
 /// other bodies are not looked into.
 #[derive(Debug)]
-pub struct Watch {
+pub(super) struct Watch {
     on: bool,
     line: Vec<u8>,
     error: bool,
@@ -22,14 +22,21 @@ pub struct Watch {
 
 impl Watch {
     /// A watch for an answer with this head.
-    pub fn new(headers: &HeaderMap) -> Watch {
+    pub(super) fn new(headers: &HeaderMap) -> Watch {
         let plain = !headers.contains_key(http::header::CONTENT_ENCODING);
-        Watch { on: plain && is_event_stream(headers), line: Vec::new(), error: false, at_line_start: true }
+        Watch {
+            on: plain && is_event_stream(headers),
+            line: Vec::new(),
+            error: false,
+            at_line_start: true,
+        }
     }
 
     /// A frame passes.
-    pub fn see(&mut self, frame: &http_body::Frame<Bytes>) {
-        let Some(data) = frame.data_ref().filter(|_| self.on) else { return };
+    pub(super) fn see(&mut self, frame: &http_body::Frame<Bytes>) {
+        let Some(data) = frame.data_ref().filter(|_| self.on) else {
+            return;
+        };
         for byte in data {
             match byte {
                 b'\n' | b'\r' => {
@@ -48,14 +55,14 @@ impl Watch {
     }
 
     /// Whether the provider put an error event into it.
-    pub fn saw_error(&self) -> bool {
+    pub(super) fn saw_error(&self) -> bool {
         self.error
     }
 
     /// The event that tells a caller that its stream broke; `None` where the body
     /// is no plain event stream. The framing is broken off behind it, because
     /// clients that skip unknown events would take a short answer for a whole one.
-    pub fn broken_event(&self, action: ActionId) -> Option<Bytes> {
+    pub(super) fn broken_event(&self, action: ActionId) -> Option<Bytes> {
         if !self.on {
             return None;
         }
@@ -88,14 +95,19 @@ mod tests {
 
     fn watch() -> Watch {
         let mut headers = HeaderMap::new();
-        headers.insert(http::header::CONTENT_TYPE, "text/event-stream".parse().unwrap());
+        headers.insert(
+            http::header::CONTENT_TYPE,
+            "text/event-stream".parse().unwrap(),
+        );
         Watch::new(&headers)
     }
 
     fn check(pieces: &[&str], error: bool) {
         let mut watch = watch();
         for piece in pieces {
-            watch.see(&http_body::Frame::data(Bytes::copy_from_slice(piece.as_bytes())));
+            watch.see(&http_body::Frame::data(Bytes::copy_from_slice(
+                piece.as_bytes(),
+            )));
         }
         assert_eq!(watch.saw_error(), error, "{pieces:?}");
     }
@@ -111,7 +123,9 @@ mod tests {
     #[test]
     fn a_broken_stream_ends_with_an_event_of_its_own() {
         let mut watch = watch();
-        watch.see(&http_body::Frame::data(Bytes::from_static(b"data: {\"x\":")));
+        watch.see(&http_body::Frame::data(Bytes::from_static(
+            b"data: {\"x\":",
+        )));
         let event = watch.broken_event(ActionId(7)).unwrap();
         let text = std::str::from_utf8(&event).unwrap();
         assert!(text.starts_with("\n\nevent: error\ndata: {"), "{text}");

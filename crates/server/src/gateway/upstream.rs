@@ -39,7 +39,8 @@ use super::dial::dial;
 use super::evidence::Verdict;
 pub use super::line::{Line, Provenance, Stopper};
 use super::outgoing::Outgoing;
-use super::pool::{Connection, Pool, PoolLimits, Purpose};
+use super::pool::{Connection, Pool, PoolLimits};
+use super::purpose::Purpose;
 use super::tls::{Tls, TlsError, TlsOptions};
 
 /// Most fields in an answer's head. The HTTP library's own bound is 100, which

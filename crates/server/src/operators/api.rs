@@ -45,7 +45,10 @@ fn invalid(why: impl Into<String>) -> Box<Problem> {
 }
 
 fn not_found(what: &str) -> Box<Problem> {
-    Box::new(Problem::of_request(RequestCode::NotFound, format!("there is no such {what}")))
+    Box::new(Problem::of_request(
+        RequestCode::NotFound,
+        format!("there is no such {what}"),
+    ))
 }
 
 impl Call<'_> {
@@ -89,7 +92,9 @@ impl Call<'_> {
     fn limit(&self) -> Given<u32> {
         match self.parameter("limit") {
             None => Ok(LIMIT_DEFAULT),
-            Some(text) => text.parse().map_err(|_| invalid("`limit` is a whole number")),
+            Some(text) => text
+                .parse()
+                .map_err(|_| invalid("`limit` is a whole number")),
         }
     }
 
@@ -128,7 +133,11 @@ impl Call<'_> {
         let mut list = Vec::new();
         for cell in driver.cells() {
             let states = driver.look(&cell, |engine, now| engine.scopes(now));
-            list.extend(states.iter().map(|it| wire::scope(self.times(), &cell.account, it)));
+            list.extend(
+                states
+                    .iter()
+                    .map(|it| wire::scope(self.times(), &cell.account, it)),
+            );
         }
         list
     }
@@ -149,7 +158,11 @@ impl Call<'_> {
         for cell in driver.cells() {
             let left = limit.saturating_sub(queue.len());
             let views = driver.look(&cell, |engine, now| engine.queue(now, left));
-            queue.extend(views.iter().map(|it| wire::parked(self.times(), &it.parked, &it.row)));
+            queue.extend(
+                views
+                    .iter()
+                    .map(|it| wire::parked(self.times(), &it.parked, &it.row)),
+            );
         }
         ok(json!({ "queue": queue }))
     }
@@ -166,10 +179,19 @@ impl Call<'_> {
         };
         let agent = self.name("agent", Agent::new)?;
         let task = self.name("task", Task::new)?;
-        let query = ActionQuery { states, agent, task, limit: self.limit()?, ..ActionQuery::default() };
+        let query = ActionQuery {
+            states,
+            agent,
+            task,
+            limit: self.limit()?,
+            ..ActionQuery::default()
+        };
         let reader = self.gateway.0.driver.store().reader();
         let rows = blocking(move || reader.actions(&query)).await?;
-        let rows: Vec<Value> = rows.iter().map(|it| wire::action(self.times(), &it.row)).collect();
+        let rows: Vec<Value> = rows
+            .iter()
+            .map(|it| wire::action(self.times(), &it.row))
+            .collect();
         ok(json!({ "actions": rows }))
     }
 
@@ -185,13 +207,17 @@ impl Call<'_> {
 
     async fn action(&self, name: &str) -> Answer {
         let name = crate::agents::decode(name);
-        let row = find_action(self.gateway, &name).await?.ok_or_else(|| not_found("action"))?;
+        let row = find_action(self.gateway, &name)
+            .await?
+            .ok_or_else(|| not_found("action"))?;
         ok(described(self.gateway, &row).await?)
     }
 
     async fn cancel(&self, name: &str) -> Answer {
         let name = crate::agents::decode(name);
-        let row = find_action(self.gateway, &name).await?.ok_or_else(|| not_found("action"))?;
+        let row = find_action(self.gateway, &name)
+            .await?
+            .ok_or_else(|| not_found("action"))?;
         let driver = &self.gateway.0.driver;
         let cell = driver.cell(&row.requested.account);
         let by = CancelledBy::Operator(self.operator.clone());
@@ -246,17 +272,16 @@ impl Call<'_> {
             let words: Vec<&str> = Choice::ALL.iter().map(|choice| choice.word()).collect();
             invalid(format!("`choice` is one of {}", words.join(", ")))
         })?;
-        let confirmed = self.body["confirm"].as_str()
-            == Some(rategov_core::action::choices::CONFIRM_SECOND_EFFECT);
-        if choice == Choice::SendNew && !confirmed {
-            let text = rategov_core::action::choices::CONFIRM_SECOND_EFFECT;
-            return Err(invalid(format!("this must be confirmed: `confirm` is the text {text:?}")));
-        }
         let decision = Decision {
             choice,
             by: self.operator.clone(),
-            note: self.body["note"].as_str().map(|note| note.chars().take(500).collect()),
-            version: self.body["version"].as_u64().and_then(|version| version.try_into().ok()),
+            note: self.body["note"]
+                .as_str()
+                .map(|note| note.chars().take(500).collect()),
+            typed: self.body["confirm"].as_str().map(str::to_owned),
+            version: self.body["version"]
+                .as_u64()
+                .and_then(|version| version.try_into().ok()),
         };
         match self.gateway.0.driver.decide(id, decision) {
             Ok(account) => ok(json!({
@@ -277,7 +302,9 @@ impl Call<'_> {
         let mut load: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for cell in driver.cells() {
             for view in driver.look(&cell, |engine, now| engine.queue(now, 10_000)) {
-                load.entry(view.row.requested.agent.as_str().to_owned()).or_default().0 += 1;
+                load.entry(view.row.requested.agent.as_str().to_owned())
+                    .or_default()
+                    .0 += 1;
             }
         }
         for agent in policy.settings.agents.keys() {
@@ -315,7 +342,9 @@ impl Call<'_> {
         let task = Task::new(name).map_err(|cause| invalid(format!("`task`: {cause}")))?;
         let driver = &self.gateway.0.driver;
         let agent = match self.body["agent"].as_str() {
-            Some(agent) => Agent::new(agent).map_err(|cause| invalid(format!("`agent`: {cause}")))?,
+            Some(agent) => {
+                Agent::new(agent).map_err(|cause| invalid(format!("`agent`: {cause}")))?
+            }
             None => {
                 let owners: Vec<Agent> = driver.look_at_tasks(|tasks| {
                     let of = tasks.rows().filter(|row| row.task == task);
@@ -343,7 +372,9 @@ impl Call<'_> {
     fn variables(&self, token: Option<&str>) -> Value {
         let policy = self.gateway.policy();
         let base = policy.settings.listen.agents;
-        let run = token.map(|token| format!("/run/{token}")).unwrap_or_default();
+        let run = token
+            .map(|token| format!("/run/{token}"))
+            .unwrap_or_default();
         let mut variables = serde_json::Map::new();
         let door = format!("http://{base}{run}");
         for provider in policy.settings.providers.values() {
@@ -372,7 +403,11 @@ impl Call<'_> {
                 Some(Priority::parse(word).ok_or_else(|| invalid("`priority` is no priority"))?)
             }
         };
-        let request = RunRequest { agent, task: Some(task.clone()), priority };
+        let request = RunRequest {
+            agent,
+            task: Some(task.clone()),
+            priority,
+        };
         let (run, token) = self
             .gateway
             .policy()
@@ -380,24 +415,37 @@ impl Call<'_> {
             .start_run(request)
             .map_err(|refusal| Problem::of_request(RequestCode::Conflict, refusal.to_string()))?;
         let variables = self.variables(Some(token.expose_secret()));
-        Ok((StatusCode::CREATED, json!({
-            "id": run.id.to_string(),
-            "agent": run.agent.as_str(),
-            "task": task.as_str(),
-            "variables": variables,
-        })))
+        Ok((
+            StatusCode::CREATED,
+            json!({
+                "id": run.id.to_string(),
+                "agent": run.agent.as_str(),
+                "task": task.as_str(),
+                "variables": variables,
+            }),
+        ))
     }
 
     async fn end_run(&self, id: &str) -> Answer {
-        let number = id.strip_prefix("run-").and_then(|number| number.parse().ok());
+        let number = id
+            .strip_prefix("run-")
+            .and_then(|number| number.parse().ok());
         let number = number.ok_or_else(|| not_found("run"))?;
         let run = self.gateway.policy().agents.end_run(RunId(number));
         let run = run.ok_or_else(|| not_found("run"))?;
         let mut last_failure = Value::Null;
         if let Some(task) = run.task.clone() {
             let by = CancelledBy::Task;
-            let _ = self.gateway.0.driver.cancel_task(&(run.agent.clone(), task.clone()), by);
-            let query = ActionQuery { task: Some(task), limit: 20, ..ActionQuery::default() };
+            let _ = self
+                .gateway
+                .0
+                .driver
+                .cancel_task(&(run.agent.clone(), task.clone()), by);
+            let query = ActionQuery {
+                task: Some(task),
+                limit: 20,
+                ..ActionQuery::default()
+            };
             let reader = self.gateway.0.driver.store().reader();
             let rows = blocking(move || reader.actions(&query)).await?;
             let failed = rows.iter().find(|it| it.row.state == State::FailedDefinite);
@@ -405,7 +453,9 @@ impl Call<'_> {
                 last_failure = json!(format!(
                     "{} ended with {} after {} attempts ({})",
                     it.row.requested.endpoint,
-                    it.row.last_status.map_or("no answer".to_owned(), |status| status.to_string()),
+                    it.row
+                        .last_status
+                        .map_or("no answer".to_owned(), |status| status.to_string()),
                     it.row.attempts,
                     it.row.code,
                 ));
@@ -472,6 +522,10 @@ fn refusal(refused: &DecisionError) -> Problem {
         DecisionError::Changed { version } => {
             let why = "the action has changed since it was shown; look at it again";
             Problem::of_request(RequestCode::Conflict, why).with("version", *version)
+        }
+        DecisionError::Unconfirmed { text } => {
+            let why = format!("this must be confirmed: `confirm` is the text {text:?}");
+            Problem::of_request(RequestCode::InvalidRequest, why).with("confirm", *text)
         }
         DecisionError::AuditUnavailable => {
             Problem::of_action(rategov_core::action::problem::Code::AuditUnavailable)

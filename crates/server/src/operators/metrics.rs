@@ -14,16 +14,60 @@ const ACCOUNTS_MAX: usize = 200;
 pub(super) fn render(gateway: &Gateway) -> String {
     let driver: &Driver = &gateway.0.driver;
     let mut out = String::new();
-    family(&mut out, "rategov_waiting", "gauge", "Calls that wait, by account and priority.");
-    family(&mut out, "rategov_on_the_wire", "gauge", "Calls that are open at the provider.");
-    family(&mut out, "rategov_escalations_open", "gauge", "Questions that nobody has answered.");
-    family(&mut out, "rategov_scope_remaining", "gauge", "Units left in the window.");
-    family(&mut out, "rategov_scope_limit", "gauge", "Units per window.");
-    family(&mut out, "rategov_scope_mode", "gauge", "1 for the mode that a scope is in.");
-    family(&mut out, "rategov_refusals_total", "counter", "Refusal events of a scope.");
-    family(&mut out, "rategov_echoes_total", "counter", "Refusals that belong to a known event.");
+    family(
+        &mut out,
+        "rategov_waiting",
+        "gauge",
+        "Calls that wait, by account and priority.",
+    );
+    family(
+        &mut out,
+        "rategov_on_the_wire",
+        "gauge",
+        "Calls that are open at the provider.",
+    );
+    family(
+        &mut out,
+        "rategov_escalations_open",
+        "gauge",
+        "Questions that nobody has answered.",
+    );
+    family(
+        &mut out,
+        "rategov_scope_remaining",
+        "gauge",
+        "Units left in the window.",
+    );
+    family(
+        &mut out,
+        "rategov_scope_limit",
+        "gauge",
+        "Units per window.",
+    );
+    family(
+        &mut out,
+        "rategov_scope_mode",
+        "gauge",
+        "1 for the mode that a scope is in.",
+    );
+    family(
+        &mut out,
+        "rategov_refusals_total",
+        "counter",
+        "Refusal events of a scope.",
+    );
+    family(
+        &mut out,
+        "rategov_echoes_total",
+        "counter",
+        "Refusals that belong to a known event.",
+    );
     for (n, cell) in driver.cells().iter().enumerate() {
-        let account = if n < ACCOUNTS_MAX { cell.account.as_str() } else { "other" };
+        let account = if n < ACCOUNTS_MAX {
+            cell.account.as_str()
+        } else {
+            "other"
+        };
         let account = escaped(account);
         driver.look(cell, |engine, now| {
             let ranks = ["interactive", "normal", "background"];
@@ -36,7 +80,10 @@ pub(super) fn render(gateway: &Gateway) -> String {
             let open = engine.on_the_wire();
             let _ = writeln!(out, "rategov_on_the_wire{{account=\"{account}\"}} {open}");
             let asked = engine.escalations().count();
-            let _ = writeln!(out, "rategov_escalations_open{{account=\"{account}\"}} {asked}");
+            let _ = writeln!(
+                out,
+                "rategov_escalations_open{{account=\"{account}\"}} {asked}"
+            );
             for state in engine.scopes(now) {
                 let scope = escaped(state.scope.as_str());
                 let labels = format!("account=\"{account}\",scope=\"{scope}\"");
@@ -53,16 +100,35 @@ pub(super) fn render(gateway: &Gateway) -> String {
             }
         });
     }
-    family(&mut out, "rategov_journal_free", "gauge", "Places left in the journal's queue.");
+    family(
+        &mut out,
+        "rategov_journal_free",
+        "gauge",
+        "Places left in the journal's queue.",
+    );
     let _ = writeln!(out, "rategov_journal_free {}", driver.journal_free());
-    family(&mut out, "rategov_upstream_connections", "gauge", "Connections to providers.");
+    family(
+        &mut out,
+        "rategov_upstream_connections",
+        "gauge",
+        "Connections to providers.",
+    );
     let _ = writeln!(
         out,
         "rategov_upstream_connections {}",
         gateway.0.upstream.open_connections()
     );
-    family(&mut out, "rategov_spool_memory_bytes", "gauge", "Bodies kept in memory.");
-    let _ = writeln!(out, "rategov_spool_memory_bytes {}", gateway.0.budget.memory_used());
+    family(
+        &mut out,
+        "rategov_spool_memory_bytes",
+        "gauge",
+        "Bodies kept in memory.",
+    );
+    let _ = writeln!(
+        out,
+        "rategov_spool_memory_bytes {}",
+        gateway.0.budget.memory_used()
+    );
     out
 }
 
@@ -71,5 +137,8 @@ fn family(out: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ")
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', " ")
 }

@@ -52,7 +52,13 @@ impl Operators {
         reload: impl Fn() -> Result<Vec<String>, String> + Send + Sync + 'static,
     ) -> Operators {
         let started = gateway.0.driver.clock().wall();
-        Operators(Arc::new(Shared { gateway, door, token, reload: Box::new(reload), started }))
+        Operators(Arc::new(Shared {
+            gateway,
+            door,
+            token,
+            reload: Box::new(reload),
+            started,
+        }))
     }
 
     /// Answers one request.
@@ -157,16 +163,22 @@ impl Operators {
 }
 
 async fn read_json(body: Incoming) -> Given<Value> {
-    let bytes = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|_| {
-        let why = format!("the body broke off, or has more than {BODY_BYTES_MAX} bytes");
-        Problem::of_request(RequestCode::InvalidRequest, why)
-    })?;
+    let bytes = Limited::new(body, BODY_BYTES_MAX)
+        .collect()
+        .await
+        .map_err(|_| {
+            let why = format!("the body broke off, or has more than {BODY_BYTES_MAX} bytes");
+            Problem::of_request(RequestCode::InvalidRequest, why)
+        })?;
     let bytes = bytes.to_bytes();
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
     serde_json::from_slice(&bytes).map_err(|_| {
-        Box::new(Problem::of_request(RequestCode::InvalidRequest, "the body is not JSON"))
+        Box::new(Problem::of_request(
+            RequestCode::InvalidRequest,
+            "the body is not JSON",
+        ))
     })
 }
 

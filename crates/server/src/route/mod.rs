@@ -70,6 +70,14 @@ impl Rule {
             hold_after_uncertain: None,
         }
     }
+
+    /// The caller's name of what a request is to create; `None` where the body isn't
+    /// JSON or doesn't say. Cost: linear in the body.
+    pub fn external_ref_in(&self, body: &[u8]) -> Option<String> {
+        let path = self.external_ref.as_ref()?;
+        let value: serde_json::Value = serde_json::from_slice(body).ok()?;
+        path.find_id(&value)
+    }
 }
 
 /// A rule and the calls it is for.

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use self::wire::Wire;
 pub(crate) use self::wire::{Word, parse_word};
-use crate::entry::{Entry, Source};
+use crate::entry::Source;
 
 /// Most bytes of one record. Texts inside events are bounded by whoever makes
 /// them; the largest event is an `action_requested` with a long path.
@@ -110,14 +110,7 @@ impl Fact {
     /// # Errors
     /// [`CodecError::TooLong`] if there are more than [`RECORD_BYTES_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        encode(&FactForm {
-            v: VERSION,
-            at: self.at.as_micros(),
-            seq: self.seq.0,
-            wall: self.wall.as_micros(),
-            event: self.event.to_form(),
-            source: self.source.to_form(),
-        })
+        encode_fact(&self.source, self.seq, self.at, self.wall, &self.event)
     }
 
     /// Reads a record's bytes.
@@ -144,18 +137,24 @@ impl Fact {
     }
 }
 
-/// The bytes of the record that an entry becomes: those of its [`Fact`].
+/// The bytes of a [`Fact`] of these parts.
 ///
 /// # Errors
 /// See [`Fact::encode`].
-pub(crate) fn encode_entry(entry: &Entry) -> Result<Vec<u8>, CodecError> {
+pub(crate) fn encode_fact(
+    source: &Source,
+    seq: RecordSeq,
+    at: Moment,
+    wall: WallTime,
+    event: &Event,
+) -> Result<Vec<u8>, CodecError> {
     encode(&FactForm {
         v: VERSION,
-        at: entry.record.at.as_micros(),
-        seq: entry.record.seq.0,
-        wall: entry.wall.as_micros(),
-        event: entry.record.event.to_form(),
-        source: entry.source.to_form(),
+        at: at.as_micros(),
+        seq: seq.0,
+        wall: wall.as_micros(),
+        event: event.to_form(),
+        source: source.to_form(),
     })
 }
 

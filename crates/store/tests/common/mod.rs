@@ -15,12 +15,16 @@ use rategov_core::event::{Durability, Event, Record, Requested};
 use rategov_core::id::{
     Account, ActionId, Agent, Credential, Endpoint, Fingerprint, Provider, RecordSeq, Scope, Task,
 };
+use rategov_core::record::Tables;
 use rategov_core::time::{Moment, Span, WallTime};
 use rategov_core::word::{Cause, Class, Outcome, Priority, State};
 use rategov_store::{
     Ack, Attachment, CommitFailed, Entry, Full, Journal, Now, Options, Payload, Recovered, Source,
     Store,
 };
+
+/// The account that most tests write to.
+pub(crate) const OPS: &str = "stripe/ops";
 
 /// When the first boot's wall clock stands at moment zero.
 pub(crate) const WALL: i64 = 1_796_000_000;
@@ -158,6 +162,14 @@ impl World {
                 .unwrap_or_else(|error| panic!("{word}: {error}"));
         }
     }
+}
+
+/// What an engine of the account would begin with now.
+pub(crate) fn tables(world: &World, name: &str) -> Tables {
+    world
+        .store
+        .recover(&engine(name), &now("boot-1", 200, 200))
+        .unwrap()
 }
 
 pub(crate) fn entry(source: &Source, generation: u32, seq: u64, at_s: u64, event: Event) -> Entry {

@@ -45,7 +45,7 @@ pub(super) struct Cast {
     pub(super) calls: u32,
     pub(super) manners: Manners,
     pub(super) target: SocketAddr,
-    /// Path in front of `/records/…`.
+    /// Path in front of `/items/…`.
     pub(super) prefix: &'static str,
     pub(super) seed: u64,
     /// Nothing goes on after this.
@@ -88,12 +88,15 @@ pub(super) async fn play(cast: Cast, progress: Arc<Progress>) -> Played {
 
     let mut background = JoinSet::new();
     for number in 0..cast.background {
-        let (cast, calls, progress) = (Arc::clone(&cast), Arc::clone(&calls), Arc::clone(&progress));
+        let (cast, calls, progress) =
+            (Arc::clone(&cast), Arc::clone(&calls), Arc::clone(&progress));
         background.spawn(async move {
             let seats = Arc::new(Semaphore::new(IN_FLIGHT));
             let mut pile = JoinSet::new();
             for call in 0..cast.calls {
-                let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
+                let Ok(seat) = Arc::clone(&seats).acquire_owned().await else {
+                    return;
+                };
                 let (cast, calls, progress) =
                     (Arc::clone(&cast), Arc::clone(&calls), Arc::clone(&progress));
                 pile.spawn(async move {
@@ -136,7 +139,11 @@ pub(super) async fn play(cast: Cast, progress: Arc<Progress>) -> Played {
     let calls = std::mem::take(&mut *calls.lock().await);
     let made = calls.iter().filter(|call| !call.interactive).count();
     let wanted = (cast.background * cast.calls) as usize;
-    Played { calls, background_done, unfinished: wanted.saturating_sub(made) }
+    Played {
+        calls,
+        background_done,
+        unfinished: wanted.saturating_sub(made),
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -151,7 +158,7 @@ async fn make(cast: &Cast, role: Role, number: u32, end: Instant) -> Call {
         Role::Interactive(agent) => (format!("person-{agent}"), true, "interactive"),
         Role::Background(agent) => (format!("batch-{agent}"), false, "background"),
     };
-    let path = format!("/records/{agent}-{number}");
+    let path = format!("/items/{agent}-{number}");
     let started = Instant::now();
     let target = format!("{}{path}", cast.prefix);
     let mut random = Random::new(cast.seed, &path);
@@ -163,13 +170,18 @@ async fn make(cast: &Cast, role: Role, number: u32, end: Instant) -> Call {
                 succeeded = true;
                 break;
             }
-            Ok(answer) => (answer.status == 429 || answer.status >= 500, answer.retry_after),
+            Ok(answer) => (
+                answer.status == 429 || answer.status >= 500,
+                answer.retry_after,
+            ),
             Err(_) => (true, None),
         };
         if !retry || cast.manners == Manners::Governed {
             break;
         }
-        let step = BACKOFF_BASE.saturating_mul(1 << attempt.min(16)).min(BACKOFF_CAP);
+        let step = BACKOFF_BASE
+            .saturating_mul(1 << attempt.min(16))
+            .min(BACKOFF_CAP);
         let jitter = step.mul_f64(random.next());
         let wait = match (cast.manners, hint) {
             (Manners::RetryAfter, Some(hint)) => hint,
@@ -180,7 +192,14 @@ async fn make(cast: &Cast, role: Role, number: u32, end: Instant) -> Call {
         }
         tokio::time::sleep(wait).await;
     }
-    Call { agent, interactive, path, started, ended: Instant::now(), succeeded }
+    Call {
+        agent,
+        interactive,
+        path,
+        started,
+        ended: Instant::now(),
+        succeeded,
+    }
 }
 
 /// A small generator (SplitMix64), so that a seed gives the same jitter.

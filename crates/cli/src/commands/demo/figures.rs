@@ -74,7 +74,10 @@ pub(super) fn of(
         .iter()
         .filter(|call| call.interactive)
         .map(|call| {
-            let in_at = let_in.get(call.path.as_str()).copied().unwrap_or(call.ended_s);
+            let in_at = let_in
+                .get(call.path.as_str())
+                .copied()
+                .unwrap_or(call.ended_s);
             (call.started_s, (in_at - call.started_s).max(0.0))
         })
         .collect();
@@ -88,8 +91,10 @@ pub(super) fn of(
         speed.0 += f64::from(u8::from(call.succeeded));
         speed.1 = speed.1.max(call.ended_s);
     }
-    let speeds: Vec<f64> =
-        speeds.values().map(|(done, last)| done / last.max(f64::MIN_POSITIVE)).collect();
+    let speeds: Vec<f64> = speeds
+        .values()
+        .map(|(done, last)| done / last.max(f64::MIN_POSITIVE))
+        .collect();
     Figures {
         arrived: within.len(),
         refused,
@@ -130,7 +135,11 @@ fn percentile(sorted: &[f64], share: f64) -> f64 {
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|x| x * x).sum();
-    if squares == 0.0 { 0.0 } else { sum * sum / (shares.len() as f64 * squares) }
+    if squares == 0.0 {
+        0.0
+    } else {
+        sum * sum / (shares.len() as f64 * squares)
+    }
 }
 
 #[cfg(test)]
@@ -149,16 +158,38 @@ mod tests {
     }
 
     fn arrival(at_s: f64, accepted: bool, path: &str) -> Arrival {
-        Arrival { at_s, accepted, path: path.to_owned() }
+        Arrival {
+            at_s,
+            accepted,
+            path: path.to_owned(),
+        }
     }
 
     #[test]
     fn a_wait_ends_when_the_provider_lets_the_call_in() {
-        let seen = [call("p", true, "/a", (1.0, 5.0)), call("b", false, "/b", (0.0, 10.0))];
-        let arrivals =
-            vec![arrival(1.1, false, "/a"), arrival(4.0, true, "/a"), arrival(2.0, true, "/b")];
-        let figures = of(&seen, arrivals, Allowed { units: 60.0, per_s: 10.0 }, 10.0, 0);
-        assert_eq!((figures.arrived, figures.refused, figures.failed), (3, 1, 0));
+        let seen = [
+            call("p", true, "/a", (1.0, 5.0)),
+            call("b", false, "/b", (0.0, 10.0)),
+        ];
+        let arrivals = vec![
+            arrival(1.1, false, "/a"),
+            arrival(4.0, true, "/a"),
+            arrival(2.0, true, "/b"),
+        ];
+        let figures = of(
+            &seen,
+            arrivals,
+            Allowed {
+                units: 60.0,
+                per_s: 10.0,
+            },
+            10.0,
+            0,
+        );
+        assert_eq!(
+            (figures.arrived, figures.refused, figures.failed),
+            (3, 1, 0)
+        );
         assert!((figures.interactive_wait_p95_s - 3.0).abs() < 1e-9);
         assert!((figures.utilisation - 2.0 / 60.0).abs() < 1e-9);
     }

@@ -13,7 +13,7 @@ pub(super) struct Answer {
     pub(super) retry_after: Option<Duration>,
 }
 
-/// A read of a record.
+/// A read of an item.
 pub(super) async fn get(
     target: SocketAddr,
     path: &str,
@@ -41,5 +41,8 @@ pub(super) async fn get(
     answer.into_body().collect().await?;
     drop(sender);
     driving.abort();
-    Ok(Answer { status, retry_after })
+    Ok(Answer {
+        status,
+        retry_after,
+    })
 }

@@ -33,7 +33,10 @@ use crate::args::Demo;
 use crate::output;
 
 /// What the provider allows in every experiment.
-const ALLOWED: Allowed = Allowed { units: 60.0, per_s: 10.0 };
+const ALLOWED: Allowed = Allowed {
+    units: 60.0,
+    per_s: 10.0,
+};
 /// Time that an experiment may take beyond what the quota alone would need.
 const PATIENCE: f64 = 2.5;
 
@@ -129,10 +132,18 @@ pub(crate) async fn run(demo: Demo, as_json: bool) -> anyhow::Result<ExitCode> {
         let task = tokio::spawn(async move { play(experiment, cast, seed, progress).await });
         playing.push((experiment, watched, task));
     }
-    let ticker = show_progress(playing.iter().map(|(e, p, _)| (e.title, Arc::clone(p))).collect(), wanted as usize);
+    let ticker = show_progress(
+        playing
+            .iter()
+            .map(|(e, p, _)| (e.title, Arc::clone(p)))
+            .collect(),
+        wanted as usize,
+    );
     let mut results: Vec<(&Experiment, Figures)> = Vec::new();
     for (experiment, _, task) in playing {
-        let figures = task.await.map_err(|_| anyhow!("an experiment was stopped"))??;
+        let figures = task
+            .await
+            .map_err(|_| anyhow!("an experiment was stopped"))??;
         results.push((experiment, figures));
     }
     ticker.abort();
@@ -143,8 +154,10 @@ pub(crate) async fn run(demo: Demo, as_json: bool) -> anyhow::Result<ExitCode> {
     std::fs::write(&demo.plot, plot::svg(&drawn, ALLOWED))
         .with_context(|| format!("the plot can't be written to {}", demo.plot.display()))?;
     if as_json {
-        let object: Map<String, Value> =
-            results.iter().map(|(e, f)| (e.name.to_owned(), f.json())).collect();
+        let object: Map<String, Value> = results
+            .iter()
+            .map(|(e, f)| (e.name.to_owned(), f.json()))
+            .collect();
         output::json(&Value::Object(object));
     } else {
         table(&results);
@@ -155,7 +168,15 @@ pub(crate) async fn run(demo: Demo, as_json: bool) -> anyhow::Result<ExitCode> {
 
 fn table(results: &[(&Experiment, Figures)]) {
     let head = [
-        "", "arrived", "refused", "quota used", "wait p50", "wait p95", "fairness", "failed", "took",
+        "",
+        "arrived",
+        "refused",
+        "quota used",
+        "wait p50",
+        "wait p95",
+        "fairness",
+        "failed",
+        "took",
     ];
     output::table(
         &head,
@@ -163,7 +184,11 @@ fn table(results: &[(&Experiment, Figures)]) {
             vec![
                 experiment.title.to_owned(),
                 f.arrived.to_string(),
-                format!("{} ({:.0} %)", f.refused, 100.0 * f.refused as f64 / f.arrived.max(1) as f64),
+                format!(
+                    "{} ({:.0} %)",
+                    f.refused,
+                    100.0 * f.refused as f64 / f.arrived.max(1) as f64
+                ),
                 format!("{:.1} %", 100.0 * f.utilisation),
                 format!("{:.2} s", f.interactive_wait_p50_s),
                 format!("{:.2} s", f.interactive_wait_p95_s),
@@ -210,7 +235,12 @@ async fn play(
 ) -> anyhow::Result<Figures> {
     let config = Config {
         seed: Seed(seed),
-        quotas: vec![experiment.provider.parse().map_err(|error| anyhow!("{error}"))?],
+        quotas: vec![
+            experiment
+                .provider
+                .parse()
+                .map_err(|error| anyhow!("{error}"))?,
+        ],
         service: "200ms-600ms".parse().map_err(|error| anyhow!("{error}"))?,
         ..Config::default()
     };
@@ -229,7 +259,9 @@ async fn play(
             Some(start::start(options).await?)
         }
     };
-    cast.target = governor.as_ref().map_or(provider.addr, |governor| governor.agents);
+    cast.target = governor
+        .as_ref()
+        .map_or(provider.addr, |governor| governor.agents);
     cast.prefix = if governor.is_some() { "/demo" } else { "" };
     let began = Instant::now();
     let began_there = provider.handle.now();
@@ -270,8 +302,18 @@ fn sum_up(played: &Played, arrivals: Vec<Arrival>, began: Instant) -> Figures {
         .filter(|arrival| arrival.accepted && arrival.path.contains("/batch-"))
         .map(|arrival| arrival.at_s)
         .fold(0.0, f64::max);
-    let lasted = if played.unfinished == 0 { last_in } else { since(played.background_done) };
-    figures::of(&seen, arrivals, ALLOWED, lasted.max(0.001), played.unfinished)
+    let lasted = if played.unfinished == 0 {
+        last_in
+    } else {
+        since(played.background_done)
+    };
+    figures::of(
+        &seen,
+        arrivals,
+        ALLOWED,
+        lasted.max(0.001),
+        played.unfinished,
+    )
 }
 
 fn configuration(provider: SocketAddr, declared: &str) -> String {
@@ -287,7 +329,7 @@ fn configuration(provider: SocketAddr, declared: &str) -> String {
                demo:\n        \
                  quotas: {quotas}\n    \
              endpoints:\n      \
-               - match: GET /records/{{id}}\n        \
+               - match: GET /items/{{id}}\n        \
                  class: read\n"
     )
 }

@@ -18,8 +18,11 @@ const INNER: f64 = 95.0;
 /// Draws the experiments in their order.
 pub(super) fn svg(experiments: &[(&str, &Figures)], allowed: Allowed) -> String {
     let height = ROW * experiments.len() as f64 + 60.0;
-    let time_max =
-        experiments.iter().map(|(_, figures)| figures.lasted_s).fold(1.0, f64::max).ceil();
+    let time_max = experiments
+        .iter()
+        .map(|(_, figures)| figures.lasted_s)
+        .fold(1.0, f64::max)
+        .ceil();
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n\
@@ -71,9 +74,7 @@ fn rates(out: &mut String, figures: &Figures, top: f64, time_max: f64, allowed: 
     let base = top + INNER + 10.0;
     for (second, (accepted, refused)) in counts.iter().enumerate() {
         let x = LEFT + bar * second as f64;
-        for (count, from, colour) in
-            [(*accepted, 0, "#2b6cb0"), (*refused, *accepted, "#c53030")]
-        {
+        for (count, from, colour) in [(*accepted, 0, "#2b6cb0"), (*refused, *accepted, "#c53030")] {
             if count > 0 {
                 let y = base - scale * f64::from(from + count);
                 let height = scale * f64::from(count);
@@ -115,7 +116,10 @@ fn waits(out: &mut String, figures: &Figures, top: f64, time_max: f64) {
     for (at, wait) in &figures.waits {
         let x = left + PANEL * at / time_max;
         let y = base - height(*wait);
-        let _ = writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.6\" fill=\"#276749\"/>");
+        let _ = writeln!(
+            out,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.6\" fill=\"#276749\"/>"
+        );
     }
     axis(out, left, base, time_max);
 }

@@ -83,7 +83,7 @@ fn facts(what: u8, wait: u64) -> Facts {
         _ => (200, Meaning::Ok),
     };
     Facts {
-        retry_after: (status != 200 && wait % 3 != 0).then(|| Span::from_millis(wait)),
+        retry_after: (status != 200 && !wait.is_multiple_of(3)).then(|| Span::from_millis(wait)),
         reach: match what % 3 {
             0 => Reach::Account,
             1 => Reach::Model,

@@ -4,6 +4,7 @@ mod conservation;
 mod headers;
 mod learning;
 mod limits;
+mod meanings;
 mod refusals;
 mod restart;
 mod world;

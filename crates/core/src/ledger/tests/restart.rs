@@ -225,3 +225,13 @@ fn a_declared_limit_is_read_from_the_policy_and_not_from_the_row() {
     let new = restarted(&old, &AccountPolicy::default(), secs(10), secs(12));
     assert_eq!(new.rate(&account()), None);
 }
+
+#[test]
+fn a_scope_that_was_fine_begins_its_ladder_at_the_bottom() {
+    let mut old = undeclared();
+    send(&mut old, secs(10));
+    let mut new = restarted(&old, &AccountPolicy::default(), secs(11), secs(12));
+    let permit = send(&mut new, secs(12));
+    answer(&mut new, secs(12), permit, &refused(None));
+    assert_eq!(in_the_way(&new, secs(12)), Some((Reason::Closed, secs(13))));
+}

@@ -1,0 +1,308 @@
+//! What a scope makes of its answers: readings, refusals, and the lessons of both.
+//!
+//! | a call that fitted is refused, and | then |
+//! | --- | --- |
+//! | its headers show that others used the quota | what is left is adopted; twice, then accepted calls must show it, too |
+//! | a declared quota was full up to the spread | weather: it was late on its way; a second one in 10 minutes is not |
+//! | a declared quota had room | the shape is wrong: starts are spaced from now on |
+//! | starts are spaced already, or nothing is known | the rate is measured once the scope accepts again |
+
+use super::call::{Change, Origin};
+use super::discovery::Discovery;
+use super::gate::{Hold, Turn};
+use super::headers::Word;
+use super::history::Proof;
+use super::limiter::{Limiter, Verdict};
+use super::ramp::Target;
+use super::scope::ScopeLedger;
+use crate::observe::Reading;
+use crate::policy::{Backoff, Quota, WindowKind};
+use crate::time::{Draw, Moment, Span};
+
+/// Quotas that headers may add to one scope.
+const HEADER_LIMITS_MAX: usize = 4;
+/// Field names that are remembered as malformed.
+const MALFORMED_MAX: usize = 16;
+/// Refusals that follow each other within this are a row.
+const ROW_WITHIN: Span = Span::from_secs(60);
+
+/// A refusal that waits for the moment at which the scope accepts again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lesson {
+    refused_at: Moment,
+    opens: Moment,
+    /// Whether the provider named the time.
+    hinted: bool,
+    /// Refusals before it in a row.
+    nth: usize,
+}
+
+/// A refusal for the sake of a limit, as the gate sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal<'a> {
+    pub(super) hold: Hold,
+    pub(super) status: u16,
+    /// Where the hold's length came from, in words.
+    pub(super) source: &'a str,
+    /// Whether the rate is what was refused, so that it teaches something.
+    pub(super) is_rate: bool,
+    pub(super) readings: &'a [Reading],
+}
+
+impl ScopeLedger {
+    /// A reading of this scope's requests. `accepted` says whether its call was.
+    pub(super) fn read(
+        &mut self,
+        now: Moment,
+        word: &Word,
+        reading: &Reading,
+        accepted: bool,
+    ) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let known = self.limiter_of(reading);
+        let Some(index) = known.or_else(|| self.add_told(now, reading)) else {
+            return changes;
+        };
+        let limiter = &mut self.limiters[index];
+        let retold = limiter.hear(now, word, reading.limit);
+        limiter.told.set_source(reading.source);
+        let (limit, window) = (limiter.cap(), limiter.quota().window);
+        let is_told = limiter.origin() == Origin::Header || retold;
+        if is_told && limiter.told.is_worth_naming(limit, window) {
+            changes.push(Change::Learned {
+                scope: self.name.clone(),
+                limit,
+                window,
+                source: reading.source.to_owned(),
+            });
+        }
+        if accepted
+            && limiter.window_is_named()
+            && let Some(units) = limiter.told.announce(now, limit)
+        {
+            changes.push(Change::Foreign {
+                scope: self.name.clone(),
+                units,
+                limit,
+            });
+        }
+        changes
+    }
+
+    /// The limiter that a reading is about.
+    fn limiter_of(&self, reading: &Reading) -> Option<usize> {
+        let named = |limiter: &Limiter| {
+            limiter.window_is_named() && Some(limiter.quota().window) == reading.window
+        };
+        let same_limit = |limiter: &Limiter| {
+            reading.window.is_none() && Some(limiter.quota().limit) == reading.limit
+        };
+        let nameless = |limiter: &Limiter| reading.window.is_none() && !limiter.window_is_named();
+        let find = |fits: &dyn Fn(&Limiter) -> bool| self.limiters.iter().position(fits);
+        find(&named)
+            .or_else(|| find(&same_limit))
+            .or_else(|| find(&nameless))
+            .or_else(|| {
+                let says_which = reading.window.is_some() || reading.limit.is_some();
+                (!says_which && self.limiters.len() == 1).then_some(0)
+            })
+    }
+
+    /// A limiter for a quota that only the headers know. A limit without its
+    /// window beside declared quotas is not taken up: nobody could tell what it is.
+    fn add_told(&mut self, now: Moment, reading: &Reading) -> Option<usize> {
+        let told = self
+            .limiters
+            .iter()
+            .filter(|limiter| limiter.origin() == Origin::Header);
+        if HEADER_LIMITS_MAX <= told.count() {
+            return None;
+        }
+        let limit = reading.limit.filter(|limit| 0 < *limit)?;
+        let limiter = match (reading.window, reading.reset_after) {
+            (Some(window), _) if !window.is_zero() => {
+                let quota = Quota {
+                    limit,
+                    window,
+                    kind: WindowKind::Unknown,
+                };
+                Limiter::new(quota, Origin::Header, self.margins)
+            }
+            (None, Some(reset)) if !reset.is_zero() && !self.has_declared() => {
+                Limiter::without_window(limit, reset, self.margins)
+            }
+            _ => return None,
+        };
+        self.limiters.push(limiter);
+        let index = self.limiters.len() - 1;
+        self.limiters[index].seed(self.history.iter());
+        self.limiters[index].settle_from(now);
+        Some(index)
+    }
+
+    fn has_declared(&self) -> bool {
+        self.limiters
+            .iter()
+            .any(|limiter| limiter.origin() == Origin::Declared)
+    }
+
+    /// A refusal for the sake of a limit. It closes the scope before anybody
+    /// decides anything else.
+    pub(super) fn refuse(
+        &mut self,
+        now: Moment,
+        draw: Draw,
+        backoff: &Backoff,
+        (turn, sent_at, cost): (Turn, Moment, u64),
+        refusal: &Refusal<'_>,
+    ) -> Change {
+        self.history.remove(sent_at, cost);
+        let echo = self.gate.is_echo(turn);
+        if echo {
+            self.echoes += 1;
+            let hint = match refusal.hold {
+                Hold::Hinted(hint) => Some(hint),
+                Hold::Ladder | Hold::Exhausted | Hold::Person => None,
+            };
+            self.gate.echo(now, draw, hint);
+        } else {
+            if refusal.is_rate && !turn.probe {
+                self.conclude(now, sent_at, refusal.readings);
+            }
+            self.refusals += 1;
+            self.refused_at = Some(now);
+            self.gate.refuse(now, draw, backoff, refusal.hold, turn);
+            self.held_by.clear();
+            self.held_by.push_str(refusal.source);
+            self.why = format!("HTTP {}: {}", refusal.status, refusal.source);
+        }
+        if let (Some(lesson), Some(opens)) = (&mut self.lesson, self.gate.opens()) {
+            lesson.opens = opens;
+            lesson.hinted |= matches!(refusal.hold, Hold::Hinted(_));
+        }
+        Change::Refused {
+            scope: self.name.clone(),
+            status: refusal.status,
+            until: self.gate.held_until(now),
+            echo,
+        }
+    }
+
+    /// What a refusal says about the limits: it was foreign use, or late on its
+    /// way, or the declared shape is wrong, or the rate is unknown or too high.
+    fn conclude(&mut self, now: Moment, sent_at: Moment, readings: &[Reading]) {
+        if self.is_explained(now, readings) {
+            return;
+        }
+        let verdicts: Vec<Verdict> = self
+            .limiters
+            .iter_mut()
+            .filter_map(|limiter| limiter.judge(now, sent_at))
+            .collect();
+        if verdicts.contains(&Verdict::Weather) {
+            return;
+        }
+        if verdicts.contains(&Verdict::Wrong) {
+            for limiter in &mut self.limiters {
+                limiter.distrust(now);
+            }
+            return;
+        }
+        self.history.cut_after(sent_at);
+        let soon = |before| now.since(before) < ROW_WITHIN;
+        self.row = if self.refused_at.is_some_and(soon) {
+            self.row + 1
+        } else {
+            0
+        };
+        self.lesson = Some(Lesson {
+            refused_at: sent_at,
+            opens: now,
+            hinted: false,
+            nth: self.row,
+        });
+    }
+
+    /// Whether the refusal's own headers show that others used what is missing.
+    fn is_explained(&mut self, now: Moment, readings: &[Reading]) -> bool {
+        let stated = readings
+            .iter()
+            .filter(|reading| reading.limit.is_some() && reading.remaining.is_some());
+        let about: Vec<usize> = stated
+            .filter_map(|reading| self.limiter_of(reading))
+            .collect();
+        about.into_iter().any(|index| {
+            let limiter = &mut self.limiters[index];
+            let told = limiter.told.remaining() == Some(0) && limiter.origin() == Origin::Header;
+            told || 0 < limiter.told.foreign(now).units && limiter.told.explains()
+        })
+    }
+
+    /// A call was accepted. If it was the probe, the scope opens, and what the
+    /// refusals taught is known now.
+    pub(super) fn accept(&mut self, now: Moment, draw: Draw, turn: Turn) -> Vec<Change> {
+        if !self.gate.would_open(turn) {
+            return Vec::new();
+        }
+        let learned = self.learn(now);
+        let target = self.target();
+        self.gate.open(now, draw, target);
+        self.history.clear();
+        "the probe was accepted".clone_into(&mut self.why);
+        learned.into_iter().collect()
+    }
+
+    /// Draws the lesson from the last refusals, now that they are over.
+    fn learn(&mut self, now: Moment) -> Option<Change> {
+        let lesson = self.lesson.take()?;
+        let proof = match self.discovery {
+            Some(_) => Proof::Known,
+            None => Proof::Row {
+                refused_at: lesson.refused_at,
+                nth: lesson.nth,
+            },
+        };
+        let measured = self.history.measure(lesson.opens, proof);
+        match (&mut self.discovery, measured) {
+            (Some(discovery), measured) => {
+                discovery.lose(now, lesson.refused_at, measured, lesson.hinted);
+            }
+            (discovery @ None, Some(measured)) => *discovery = Some(Discovery::new(now, measured)),
+            (None, None) => return None,
+        }
+        let discovery = self.discovery.as_ref()?;
+        Some(Change::Learned {
+            scope: self.name.clone(),
+            limit: discovery.limit(),
+            window: discovery.window(),
+            source: Origin::Learned.word().to_owned(),
+        })
+    }
+
+    /// What the scope climbs back to.
+    fn target(&self) -> Target {
+        let known = self.limiters.iter().map(Limiter::safe_spacing).max();
+        let learnt = self.discovery.as_ref().map(Discovery::spacing);
+        match (known, learnt) {
+            (Some(known), Some(learnt)) if known < learnt => Target::Learnt(learnt),
+            (Some(known), _) => Target::Known(known),
+            (None, Some(learnt)) => Target::Learnt(learnt),
+            (None, None) => Target::Blind,
+        }
+    }
+
+    /// A field that did not match its grammar; `None` if it was told before.
+    pub(super) fn malformed(&mut self, field: &str) -> Option<Change> {
+        let known = self.malformed.contains(field) || MALFORMED_MAX <= self.malformed.len();
+        if known {
+            return None;
+        }
+        let mut field = field.to_owned();
+        field.truncate(field.floor_char_boundary(crate::id::NAME_BYTES_MAX));
+        self.malformed.insert(field.clone());
+        Some(Change::Malformed {
+            scope: self.name.clone(),
+            field,
+        })
+    }
+}
