@@ -81,7 +81,7 @@ class Governor:
         """A call to the operators' API that must succeed."""
         method = method or ("GET" if body is None else "POST")
         answer = self.door.request(method, f"/api/v1/{path}", json=body)
-        assert answer.status_code == 200, f"{method} {path}: {answer.status_code} {answer.text}"
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json()
 
     def actions(self, **query):

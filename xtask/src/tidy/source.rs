@@ -22,7 +22,11 @@ const UNFINISHED: &[&str] = &[
 ];
 
 /// Calls that let real time pass.
-const SLEEPS: &[&str] = &["thread::sleep", "time::sleep", "sleep_until"];
+const SLEEPS: &[&str] = &["thread::sleep"];
+/// Calls that do so unless the runtime's clock is paused.
+const TIMED: &[&str] = &["time::sleep", "sleep_until"];
+/// What a file says whose runtimes have a paused clock.
+const PAUSED: &str = "start_paused";
 
 /// Checks one Rust file.
 pub fn check(file: &File, code: &Code, exceptions: &mut Exceptions) -> Vec<Finding> {
@@ -33,6 +37,11 @@ pub fn check(file: &File, code: &Code, exceptions: &mut Exceptions) -> Vec<Findi
         findings.push(Finding::file(Rule::Opening, path, what));
     }
     findings.extend(length(file, exceptions));
+    let sleeps: &[&[&str]] = if file.text.contains(PAUSED) {
+        &[SLEEPS]
+    } else {
+        &[SLEEPS, TIMED]
+    };
     let mut in_picture = false;
     for (line, (number, code_line)) in file.text.lines().zip(code.lines()) {
         if is_fence(line) {
@@ -44,7 +53,12 @@ pub fn check(file: &File, code: &Code, exceptions: &mut Exceptions) -> Vec<Findi
         }
         findings.extend(unfinished(path, number, line));
         let in_test = path.contains("/tests/") || code.is_test_line(number);
-        let sleeps = in_test && SLEEPS.iter().any(|call| code_line.contains(call));
+        let sleeps = in_test
+            && sleeps
+                .iter()
+                .copied()
+                .flatten()
+                .any(|it| code_line.contains(it));
         if sleeps && !exceptions.allows(Rule::Sleep, path) {
             let what = "a test sleeps: use virtual time, or list it with the reason";
             findings.push(Finding::line(Rule::Sleep, path, number, what));
@@ -174,5 +188,13 @@ mod tests {
         let inner = "//! A.\n#[cfg(test)]\nmod tests {\ntokio::time::sleep(a).await;\n}\n";
         check_rules("crates/a/src/lib.rs", inner, &[(Rule::Sleep, Some(4))]);
         check_rules("crates/a/tests/b.rs", "//! A.\n// thread::sleep\n", &[]);
+    }
+
+    #[test]
+    fn a_paused_clock_may_be_slept_on_but_not_the_thread() {
+        let paused = "//! A.\n#[tokio::test(start_paused = true)]\ntokio::time::sleep(a).await;\n";
+        check_rules("crates/a/tests/b.rs", paused, &[]);
+        let real = format!("{paused}std::thread::sleep(a);\n");
+        check_rules("crates/a/tests/b.rs", &real, &[(Rule::Sleep, Some(4))]);
     }
 }

@@ -16,10 +16,13 @@ pub(crate) enum Coverage {
 /// Plays a changed scenario of its own.
 pub(crate) type Variant = fn(&Report) -> Verdict;
 
+/// Judges what was played.
+pub(crate) type Judge = fn(&Played) -> Verdict;
+
 /// How it is played and judged.
 pub(crate) struct Cover {
     prepare: fn(&mut Play),
-    hand: Vec<(&'static str, fn(&Played) -> Verdict)>,
+    hand: Vec<(&'static str, Judge)>,
     instead: Vec<(&'static str, &'static str, &'static str)>,
     apart: Vec<(&'static str, &'static str)>,
     variants: Vec<(&'static str, Variant)>,
@@ -46,7 +49,7 @@ impl Cover {
     }
 
     /// A text of the report, or a variant's own, that this judges.
-    pub(crate) fn judge(mut self, text: &'static str, judge: fn(&Played) -> Verdict) -> Cover {
+    pub(crate) fn judge(mut self, text: &'static str, judge: Judge) -> Cover {
         self.hand.push((text, judge));
         self
     }
@@ -140,7 +143,11 @@ impl Cover {
                 .or_else(|| judge::result(other, played))
                 .or_else(|| judge::text(other, played))
                 .unwrap_or_else(|| Err("nobody judges what stands in for it".to_owned()));
-            wrong.extend(verdict.err().map(|cause| format!("{text:?}, here {other:?}: {cause}")));
+            wrong.extend(
+                verdict
+                    .err()
+                    .map(|cause| format!("{text:?}, here {other:?}: {cause}")),
+            );
         }
         if !wrong.is_empty() {
             wrong.push(story(played));
@@ -174,7 +181,9 @@ impl Cover {
 pub(crate) fn story(played: &Played) -> String {
     let mut lines = vec!["what happened:".to_owned()];
     for (at, arrival) in played.arrivals.iter().take(40) {
-        let ended = arrival.ended.map(|end| end.at.since(arrival.at).as_millis());
+        let ended = arrival
+            .ended
+            .map(|end| end.at.since(arrival.at).as_millis());
         lines.push(format!(
             "  {at:>8.0} ms  {} {} -> {:?} {:?} after {ended:?} ms",
             arrival.method, arrival.target, arrival.status, arrival.verdict

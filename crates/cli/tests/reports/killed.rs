@@ -46,7 +46,12 @@ impl Process {
             .expect("the binary starts");
         let output = child.stderr.take().expect("piped");
         // Read to the end, so that the governor never waits for its log.
-        std::thread::spawn(move || BufReader::new(output).lines().map_while(Result::ok).for_each(drop));
+        std::thread::spawn(move || {
+            BufReader::new(output)
+                .lines()
+                .map_while(Result::ok)
+                .for_each(drop)
+        });
         let until = Instant::now() + START_TIME_MAX;
         while tokio::net::TcpStream::connect(agents).await.is_err() {
             assert!(Instant::now() < until, "it does not listen");
@@ -78,7 +83,9 @@ fn play(
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let provider: Running = fake_provider::serve(Options::default()).await.expect("a provider");
+        let provider: Running = fake_provider::serve(Options::default())
+            .await
+            .expect("a provider");
         let answers = serde_json::from_value(answers).expect("answers of an upstream");
         provider.handle.push_upstream(answers).expect("a script");
         let folder = tempfile::tempdir().expect("a folder");
@@ -110,7 +117,10 @@ fn play(
             seen.push(call.await.expect("a call"));
         }
         let ledger = provider.handle.ledger();
-        let starts = ledger.arrivals().map(|it| it.at.as_micros() as f64 / 1_000.0).collect();
+        let starts = ledger
+            .arrivals()
+            .map(|it| it.at.as_micros() as f64 / 1_000.0)
+            .collect();
         let statuses = ledger.arrivals().filter_map(|it| it.status).collect();
         (seen, starts, statuses)
     })
@@ -118,11 +128,16 @@ fn play(
 
 fn call() -> Call {
     let body = json!({ "model": "m-one", "messages": [{ "role": "user", "content": "x" }] });
-    let headers = [("authorization", "Bearer key-of-everybody"), ("content-type", "application/json")];
+    let headers = [
+        ("authorization", "Bearer key-of-everybody"),
+        ("content-type", "application/json"),
+    ];
     Call {
         method: "POST".to_owned(),
         target: "/api/v1/chat/completions".to_owned(),
-        headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        headers: headers
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
         body: Bytes::from(body.to_string()),
         chunked: false,
         leaves_at: None,
@@ -137,14 +152,23 @@ pub(crate) fn a_quota_survives(report: &Report) -> Vec<String> {
     ]);
     let (seen, starts, statuses) = play(report, |_| {}, answers, (10, 5));
     let judged = || -> Verdict {
-        must(starts.len() == 15, format!("{} calls arrived", starts.len()))?;
+        must(
+            starts.len() == 15,
+            format!("{} calls arrived", starts.len()),
+        )?;
         must(!statuses.contains(&429), "the provider refused")?;
         seen.iter().try_for_each(ok)?;
         within_window(&starts, 10_000.0, 10.0)?;
         let first = starts[0];
-        starts[10..].iter().try_for_each(|at| between("a start", at - first, 10_000.0, f64::INFINITY))
+        starts[10..]
+            .iter()
+            .try_for_each(|at| between("a start", at - first, 10_000.0, f64::INFINITY))
     };
-    judged().err().map(|cause| format!("{cause}; starts {starts:.0?}")).into_iter().collect()
+    judged()
+        .err()
+        .map(|cause| format!("{cause}; starts {starts:.0?}"))
+        .into_iter()
+        .collect()
 }
 
 /// A hold that the provider asked for before the kill stands after it.
@@ -161,5 +185,10 @@ pub(crate) fn a_closure_survives(report: &Report) -> Verdict {
     let second = &seen[1];
     ok(second)?;
     must(starts.len() == 2, format!("{} calls arrived", starts.len()))?;
-    between("the second start", starts[1] - starts[0], 6_000.0, f64::INFINITY)
+    between(
+        "the second start",
+        starts[1] - starts[0],
+        6_000.0,
+        f64::INFINITY,
+    )
 }

@@ -84,7 +84,10 @@ pub(crate) struct Played {
 impl Played {
     /// What the callers of one of the report's clients saw.
     pub(crate) fn of(&self, client: usize) -> Vec<&Seen> {
-        self.seen.iter().filter(|seen| seen.client == client).collect()
+        self.seen
+            .iter()
+            .filter(|seen| seen.client == client)
+            .collect()
     }
 
     /// When each arrival came.
@@ -94,7 +97,10 @@ impl Played {
 
     /// Arrivals that the provider answered with this status.
     pub(crate) fn answered_with(&self, status: u16) -> usize {
-        self.arrivals.iter().filter(|(_, it)| it.status == Some(status)).count()
+        self.arrivals
+            .iter()
+            .filter(|(_, it)| it.status == Some(status))
+            .count()
     }
 
     /// For each arrival but the first: the time since the answer before it. Only
@@ -104,12 +110,18 @@ impl Played {
             Some(end) => at + end.at.since(arrival.at).as_secs_f64() * 1_000.0,
             None => at,
         };
-        self.arrivals.windows(2).map(|pair| pair[1].0 - ended(pair[0].0, &pair[0].1)).collect()
+        self.arrivals
+            .windows(2)
+            .map(|pair| pair[1].0 - ended(pair[0].0, &pair[0].1))
+            .collect()
     }
 
     /// Questions to a person about this.
     pub(crate) fn asked(&self, trigger: &str) -> usize {
-        self.escalations.iter().filter(|it| it["trigger"] == trigger).count()
+        self.escalations
+            .iter()
+            .filter(|it| it["trigger"] == trigger)
+            .count()
     }
 }
 
@@ -117,7 +129,10 @@ impl Play {
     /// A report as it is written.
     pub(crate) fn of(report: &Report) -> Play {
         let scenario = &report.scenario;
-        let provider = Config { wall_at_start: WALL_AT_START, ..Config::default() };
+        let provider = Config {
+            wall_at_start: WALL_AT_START,
+            ..Config::default()
+        };
         Play {
             setup: Setup::of(report),
             upstream: scenario.upstream.clone(),
@@ -142,7 +157,10 @@ impl Play {
     }
 
     async fn in_world(self, world: Arc<World>) -> Played {
-        world.provider.push_upstream(self.upstream.clone()).expect("a script that can be played");
+        world
+            .provider
+            .push_upstream(self.upstream.clone())
+            .expect("a script that can be played");
         if let Some(doors) = self.doors {
             world.provider.change_doors(doors);
         }
@@ -202,9 +220,12 @@ impl Play {
     /// clients call at the same moment, in turn.
     fn order(&self) -> Vec<(usize, u64)> {
         let calls = |(number, client): (usize, &Client)| {
-            (0..client.count()).map(move |index| (number, index)).collect::<Vec<_>>()
+            (0..client.count())
+                .map(move |index| (number, index))
+                .collect::<Vec<_>>()
         };
-        let mut order: Vec<(usize, u64)> = self.clients.iter().enumerate().flat_map(calls).collect();
+        let mut order: Vec<(usize, u64)> =
+            self.clients.iter().enumerate().flat_map(calls).collect();
         order.sort_by_key(|(number, index)| *index * 1_000 + *number as u64);
         order
     }
@@ -215,7 +236,11 @@ impl Play {
         let mut headers: Vec<(String, String)> = Vec::new();
         let mut add = |name: &str, value: &str| headers.push((name.to_owned(), value.to_owned()));
         // A part of an account's quota is a model of its own; else it is another account.
-        let parts = self.setup.quotas.iter().any(|(scope, ..)| scope.starts_with("model:"));
+        let parts = self
+            .setup
+            .quotas
+            .iter()
+            .any(|(scope, ..)| scope.starts_with("model:"));
         let part = client.scope.as_deref();
         let key = match part.filter(|_| !parts) {
             Some(scope) => format!("key-of-{scope}"),
@@ -232,7 +257,14 @@ impl Play {
             add("x-agent", agent);
         }
         if let Some(priority) = &client.priority {
-            add("rategov-priority", if priority == "batch" { "background" } else { priority });
+            add(
+                "rategov-priority",
+                if priority == "batch" {
+                    "background"
+                } else {
+                    priority
+                },
+            );
         }
         if let Some(op) = &client.op {
             add("rategov-action", op);
@@ -240,7 +272,11 @@ impl Play {
         for (name, value) in &client.headers {
             add(name, value);
         }
-        let body = if matches!(method, "GET" | "HEAD") { Bytes::new() } else { body(client, parts) };
+        let body = if matches!(method, "GET" | "HEAD") {
+            Bytes::new()
+        } else {
+            body(client, parts)
+        };
         if !body.is_empty() {
             add("content-type", "application/json");
         }
@@ -253,7 +289,10 @@ impl Play {
             target,
             headers,
             body,
-            chunked: client.body.as_deref().is_some_and(|words| words.contains("chunked")),
+            chunked: client
+                .body
+                .as_deref()
+                .is_some_and(|words| words.contains("chunked")),
             leaves_at: match (client.client_disconnects_at_ms, client.client_timeout_ms) {
                 (Some(at), _) => Some(world.instant(at)),
                 (None, Some(after)) => Some(world.instant(client.at_ms + after)),
@@ -265,12 +304,16 @@ impl Play {
 
 /// The agents of a client: `p1..p4 (four separate processes)` are four.
 fn agents(client: &Client) -> Vec<Option<String>> {
-    let Some(who) = &client.who else { return vec![None] };
+    let Some(who) = &client.who else {
+        return vec![None];
+    };
     let name = who.split(" (").next().unwrap_or(who);
     match name.split_once("..") {
         Some((first, last)) => {
             let number = |text: &str| text[1..].parse::<u32>().unwrap_or(1);
-            (number(first)..=number(last)).map(|n| Some(format!("{}{n}", &first[..1]))).collect()
+            (number(first)..=number(last))
+                .map(|n| Some(format!("{}{n}", &first[..1])))
+                .collect()
         }
         None => vec![Some(name.replace(' ', "-"))],
     }
@@ -322,7 +365,10 @@ impl Person {
 }
 
 async fn glance(world: &World) -> Glance {
-    Glance { status: world.look("status").await, queue: world.look("queue").await }
+    Glance {
+        status: world.look("status").await,
+        queue: world.look("queue").await,
+    }
 }
 
 async fn sum_up(world: &World, seen: Vec<Seen>, glances: Vec<Glance>) -> Played {
@@ -356,7 +402,10 @@ async fn sum_up(world: &World, seen: Vec<Seen>, glances: Vec<Glance>) -> Played 
         last,
         actions,
         escalations,
-        journal: journal.iter().map(|row| (text(row, "event"), text(row, "text"))).collect(),
+        journal: journal
+            .iter()
+            .map(|row| (text(row, "event"), text(row, "text")))
+            .collect(),
         log: world.log(),
         metrics: String::from_utf8_lossy(&metrics.body).into_owned(),
         kept,

@@ -93,10 +93,10 @@ impl Engine {
             self.keep_place(&live, refusal.retry_at);
             return self.turn_away(now, &requested, refusal);
         }
-        self.admit(now, live);
+        let seq = self.admit(now, live);
         let id = requested.action;
         self.dispatch(now);
-        self.announce_wait(now, id);
+        self.announce_wait(now, id, seq);
     }
 
     /// Takes a new action in hand: its record, its timers, its place in the

@@ -7,7 +7,7 @@
 //! | `retry_same_key` | one more send, beyond its budgets | |
 //! | `it_happened`, `it_did_not` | recorded as found out; it ends | |
 //! | `send_new_operation` | ends; a child with a new key begins | |
-//! | `wait` | waits for its turn | nothing changes; it waits for its hold |
+//! | `wait` | waits for its turn | it waits for its hold; a stopped path is opened |
 //! | `raise_quota` | waits for its turn | the limit is recorded as changed: one call may see |
 //! | `change_plan` | ends with the person's instruction | what waits ends with it |
 //! | `cancel` | ends | what waits ends |
@@ -147,6 +147,7 @@ impl Engine {
         let Some(row) = self.escalations.remove(&escalation) else {
             return;
         };
+        let stopped = self.stopped_paths.remove(&escalation);
         self.timers.disarm(row.expires, Timer::Question(escalation));
         let event = Event::Decided {
             escalation,
@@ -155,13 +156,12 @@ impl Engine {
             by,
             note: note.map(|note| bounded_text(&note)),
         };
-        match row.action {
-            Some(id) if self.actions.contains_key(&id) => {
-                self.record(now, id, event);
-            }
-            _ => {
-                self.outbox.record(now, Durability::Power, event);
-            }
+        let seq = match row.action {
+            Some(id) if self.actions.contains_key(&id) => self.record(now, id, event),
+            _ => self.outbox.record(now, Durability::Power, event),
+        };
+        if let (Some((task, path)), Choice::Wait) = (stopped, choice) {
+            self.outbox.after(seq, Output::OpenPath { task, path });
         }
     }
 

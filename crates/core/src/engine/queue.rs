@@ -8,7 +8,7 @@ use super::Engine;
 use super::live::{Live, Turn};
 use super::output::Output;
 use super::timers::Timer;
-use crate::id::{ActionId, Agent};
+use crate::id::{ActionId, Agent, RecordSeq};
 use crate::schedule::{AskKey, Lane, Waiter};
 use crate::time::Moment;
 use crate::word::Priority;
@@ -146,10 +146,11 @@ impl Engine {
         }
     }
 
-    /// Says that an action waits, for what, and until when.
-    pub(super) fn announce_wait(&mut self, now: Moment, id: ActionId) {
+    /// Says that an action waits, for what, and until when; not before its record is
+    /// committed, since a caller may be let go with that word.
+    pub(super) fn announce_wait(&mut self, now: Moment, id: ActionId, admitted: RecordSeq) {
         if let Some(parked) = self.explain_wait(now, id) {
-            self.outbox.free(Output::Parked(parked));
+            self.outbox.after(admitted, Output::Parked(parked));
         }
     }
 }

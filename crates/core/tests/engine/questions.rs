@@ -387,3 +387,33 @@ fn always_lost_writes_ask_once_each() {
     world.pass(secs(10));
     assert_eq!(world.engine.escalations().count(), 5);
 }
+
+#[test]
+fn a_path_that_the_breaker_stopped_is_opened_by_a_person() {
+    use rategov_core::id::{Agent, Endpoint};
+    let mut world = World::new();
+    let task = rategov_core::tasks::task_key(&Agent::new("ana").unwrap(), None);
+    let endpoint = Endpoint::new("POST /jobs").unwrap();
+    for _ in 0..2 {
+        let (now, chance) = (world.now, world.chance());
+        let why = "POST /jobs failed 3 times in a row with `invalid`";
+        world
+            .engine
+            .handle_path_stopped(now, chance, task.clone(), endpoint.clone(), why);
+        world.pass(ms(5));
+    }
+    let question = world.question();
+    assert_eq!(
+        question.choices,
+        [Choice::ChangePlan, Choice::Wait, Choice::Cancel]
+    );
+    world.decide(Choice::Wait).unwrap();
+    let opened = |world: &World| {
+        world.outputs.iter().any(|(_, output)| {
+            matches!(output, Output::OpenPath { path, .. } if path.endpoint == endpoint)
+        })
+    };
+    assert!(!opened(&world), "not before the decision is durable");
+    world.pass(ms(5));
+    assert!(opened(&world));
+}

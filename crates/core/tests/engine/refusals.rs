@@ -312,3 +312,44 @@ fn an_account_that_cannot_pay_turns_calls_away_until_somebody_reopens_it() {
     world.settle();
     assert_eq!(world.state(third), State::Succeeded);
 }
+
+#[test]
+fn a_send_that_a_refusal_has_overtaken_is_withdrawn_and_costs_nothing() {
+    let mut world = World::new().saying(in_turn(vec![Say::wait(5)]));
+    world.commit_after = ms(200);
+    world.submit(&read("ana"));
+    world.pass(ms(250));
+    let id = world.submit(&read("bob"));
+    assert_eq!(
+        world.state(id),
+        State::Dispatching,
+        "granted, not committed"
+    );
+    world.settle();
+    assert_eq!(world.arrivals.len(), 3);
+    let refused = world.arrivals[0].at + ms(100);
+    assert!(refused + secs(5) <= world.sends(id)[0]);
+    assert_eq!(world.state(id), State::Succeeded);
+    let repeats: u32 = world
+        .outputs
+        .iter()
+        .filter_map(|(_, output)| match output {
+            Output::ChargeTask { task, retries, .. } if task.0.as_str() == "bob" => Some(*retries),
+            _ => None,
+        })
+        .sum();
+    assert_eq!(repeats, 0);
+}
+
+#[test]
+fn an_overtaken_send_without_a_caller_is_withdrawn_for_good() {
+    let mut world = World::new().saying(in_turn(vec![Say::wait(5)]));
+    world.commit_after = ms(200);
+    world.submit(&read("ana"));
+    world.pass(ms(250));
+    let id = world.submit(&read("bob"));
+    world.hang_up(id);
+    world.settle();
+    assert!(world.sends(id).is_empty());
+    assert_eq!(world.state(id), State::CancelledNotSent);
+}

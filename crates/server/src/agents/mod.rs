@@ -162,6 +162,8 @@ fn terminal(row: &ActionRow) -> Value {
 /// What is safe to do next, from how an action ended.
 fn next_step(row: &ActionRow) -> &'static str {
     match row.state {
+        // It happened, but nobody here knows what came of it.
+        State::Succeeded if Code::parse(&row.code) == Some(Code::ResultLost) => "check_provider",
         State::Succeeded => "use_result",
         State::CancelledNotSent => "stop",
         State::AbandonedUnknown => "check_provider",

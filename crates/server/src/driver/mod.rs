@@ -22,13 +22,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
-use rategov_core::action::breaker::Path;
+use rategov_core::action::breaker::{Constraint, Path};
 use rategov_core::engine::{
     BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Report, Submit,
     TaskAllowance,
 };
 use rategov_core::event::{CancelledBy, Record, Requested};
-use rategov_core::id::{Account, ActionId, AttemptNo, EscalationId, Operator, Scope};
+use rategov_core::id::{Account, ActionId, AttemptNo, Endpoint, EscalationId, Operator, Scope};
 use rategov_core::ledger::Change;
 use rategov_core::tasks::{TaskBook, TaskKey, TaskOutput, TaskRefusal};
 use rategov_core::time::{Draw, Moment, Span};
@@ -151,16 +151,13 @@ impl Driver {
         self.0.notices.subscribe()
     }
 
-    /// A place where the outputs of an action arrive.
-    ///
-    /// # Errors
-    /// If a runner of this action exists.
+    /// A place where the outputs of an action arrive; `None` if a runner of it exists.
     pub fn register(&self, action: ActionId) -> Option<Mailbox> {
         self.0.registry.open(action)
     }
 
-    /// Asks to join the runner of an action; `None` if it has none.
-    pub fn write_to(&self, action: ActionId, mail: Mail) -> Result<(), Mail> {
+    /// Writes to the runner of an action; `false` if it has none.
+    pub fn write_to(&self, action: ActionId, mail: Mail) -> bool {
         self.0.registry.send(action, mail)
     }
 
@@ -212,6 +209,12 @@ impl Driver {
         (handed_over.saturating_sub(answered), handed_over)
     }
 
+    /// Whether the scope of a granted send was refused since: its first byte had
+    /// better not leave.
+    pub fn is_overtaken(&self, cell: &Arc<Cell>, action: ActionId) -> bool {
+        lock(&cell.engine).is_overtaken(action)
+    }
+
     /// Hands a call to its account's engine. `payload` is kept with the record
     /// of a write that may be re-sent.
     pub fn submit(&self, cell: &Arc<Cell>, submit: Submit, payload: Option<Attachment>) {
@@ -247,13 +250,13 @@ impl Driver {
         }
         let mut tasks = lock(&self.0.tasks);
         report.task = tasks.allowance(key);
-        let charges = {
+        let bookings = {
             let mut engine = lock(&cell.engine);
             engine.handle_report(now, chance(), report);
             self.pump(cell, &mut engine)
         };
         fail::point(fail::REPORTED_BEFORE_COMMIT);
-        self.charge(&mut tasks, now, charges);
+        self.book(&mut tasks, now, bookings);
         drop(tasks);
         self.0.attachments.forget(action);
     }
@@ -271,12 +274,12 @@ impl Driver {
         let now = self.0.clock.now();
         let mut tasks = lock(&self.0.tasks);
         report.task = tasks.allowance(key);
-        let charges = {
+        let bookings = {
             let mut engine = lock(&cell.engine);
             engine.handle_lookup_report(now, chance(), report);
             self.pump(cell, &mut engine)
         };
-        self.charge(&mut tasks, now, charges);
+        self.book(&mut tasks, now, bookings);
         fail::point(fail::LOOKUP_REPORTED_BEFORE_COMMIT);
     }
 
@@ -312,16 +315,26 @@ impl Driver {
         key: &TaskKey,
         path: &Path,
         failure: Option<&rategov_core::action::failure::Failure>,
-    ) {
+    ) -> Option<Constraint> {
         let now = self.0.clock.now();
         let mut tasks = lock(&self.0.tasks);
-        match failure {
-            Some(failure) => {
-                let _ = tasks.failed(now, key, path, failure);
+        let tripped = match failure {
+            Some(failure) => tasks.failed(now, key, path, failure),
+            None => {
+                tasks.succeeded(key, path);
+                None
             }
-            None => tasks.succeeded(key, path),
-        }
+        };
         self.pump_tasks(&mut tasks);
+        tripped
+    }
+
+    /// The breaker stopped the path of a write: a person is asked whether it opens.
+    pub fn path_stopped(&self, cell: &Arc<Cell>, task: &TaskKey, endpoint: &Endpoint, why: &str) {
+        let now = self.0.clock.now();
+        self.with(cell, |engine| {
+            engine.handle_path_stopped(now, chance(), task.clone(), endpoint.clone(), why);
+        });
     }
 
     // ---- operators -----------------------------------------------------------
@@ -344,10 +357,10 @@ impl Driver {
                 fail::point(fail::DECISION_BEFORE_ENGINE);
                 let mut engine = lock(&cell.engine);
                 let decided = engine.handle_decision(now, chance(), escalation, decision);
-                let charges = self.pump(&cell, &mut engine);
+                let bookings = self.pump(&cell, &mut engine);
                 drop(engine);
                 fail::point(fail::DECIDED_BEFORE_COMMIT);
-                self.charge_later(charges);
+                self.book_later(bookings);
                 return decided.map(|()| cell.account.clone());
             }
         }
@@ -398,18 +411,18 @@ impl Driver {
     // ---- how it works --------------------------------------------------------
 
     fn with(&self, cell: &Arc<Cell>, tell: impl FnOnce(&mut Engine)) {
-        let charges = {
+        let bookings = {
             let mut engine = lock(&cell.engine);
             tell(&mut engine);
             self.pump(cell, &mut engine)
         };
-        self.charge_later(charges);
+        self.book_later(bookings);
     }
 
     /// Carries out what an engine says, under its lock. What concerns the task
     /// book is handed back: its lock comes first and is not taken here.
-    fn pump(&self, cell: &Arc<Cell>, engine: &mut Engine) -> Vec<Charge> {
-        let mut charges = Vec::new();
+    fn pump(&self, cell: &Arc<Cell>, engine: &mut Engine) -> Vec<Booking> {
+        let mut bookings = Vec::new();
         // The writer is woken once, after all of it is there.
         let mut run = self.0.journal.begin();
         while let Some(output) = engine.poll_output() {
@@ -420,12 +433,13 @@ impl Driver {
                     retries,
                     waited,
                 } => {
-                    charges.push(Charge {
+                    bookings.push(Booking::Charge {
                         task,
                         retries,
                         waited,
                     });
                 }
+                Output::OpenPath { task, path } => bookings.push(Booking::OpenPath { task, path }),
                 Output::Changed(change) => {
                     let notice = Notice {
                         account: cell.account.clone(),
@@ -443,7 +457,7 @@ impl Driver {
             }
         }
         cell.wake_at(engine.poll_timeout());
-        charges
+        bookings
     }
 
     /// An engine admitted an action in place of another one: its payload is that
@@ -542,18 +556,25 @@ impl Driver {
     }
 
     /// Books what an engine asked for, under the task book's lock.
-    fn charge(&self, tasks: &mut TaskBook, now: Moment, charges: Vec<Charge>) {
-        for charge in charges {
-            tasks.charge(now, &charge.task, charge.retries, charge.waited);
+    fn book(&self, tasks: &mut TaskBook, now: Moment, bookings: Vec<Booking>) {
+        for booking in bookings {
+            match booking {
+                Booking::Charge {
+                    task,
+                    retries,
+                    waited,
+                } => tasks.charge(now, &task, retries, waited),
+                Booking::OpenPath { task, path } => tasks.open_path(&task, &path),
+            }
         }
         self.pump_tasks(tasks);
     }
 
     /// Books what came up while the task book was not at hand.
-    fn charge_later(&self, charges: Vec<Charge>) {
-        if !charges.is_empty() {
+    fn book_later(&self, bookings: Vec<Booking>) {
+        if !bookings.is_empty() {
             let now = self.0.clock.now();
-            self.charge(&mut lock(&self.0.tasks), now, charges);
+            self.book(&mut lock(&self.0.tasks), now, bookings);
         }
     }
 
@@ -622,10 +643,15 @@ impl Driver {
 }
 
 /// Something to book on a task.
-struct Charge {
-    task: TaskKey,
-    retries: u32,
-    waited: Span,
+enum Booking {
+    /// Repeats and waited time.
+    Charge {
+        task: TaskKey,
+        retries: u32,
+        waited: Span,
+    },
+    /// A person gives a stopped path a new chance.
+    OpenPath { task: TaskKey, path: Path },
 }
 
 /// What chance gives to one call of an engine. The last 32 bits of a UUID

@@ -71,18 +71,19 @@ impl Registry {
         })
     }
 
-    pub(super) fn send(&self, action: ActionId, mail: Mail) -> Result<(), Mail> {
-        match lock(&self.0).get(&action) {
-            Some(sender) => sender.send(Box::new(mail)).map_err(|refused| *refused.0),
-            None => Err(mail),
-        }
+    /// Hands mail over; `false` if nobody runs this action any more. The mail is
+    /// dropped then, and with it whatever waits for an answer to it.
+    pub(super) fn send(&self, action: ActionId, mail: Mail) -> bool {
+        lock(&self.0)
+            .get(&action)
+            .is_some_and(|sender| sender.send(Box::new(mail)).is_ok())
     }
 
     pub(super) fn deliver(&self, output: Output) {
         let Some(action) = addressee(&output) else {
             return;
         };
-        if self.send(action, Mail::Output(output)).is_err() {
+        if !self.send(action, Mail::Output(output)) {
             tracing::debug!(%action, "nobody waits for this action any more");
         }
     }
@@ -105,6 +106,7 @@ fn addressee(output: &Output) -> Option<ActionId> {
         | Output::Abort { action } => Some(*action),
         Output::Record(_)
         | Output::ChargeTask { .. }
+        | Output::OpenPath { .. }
         | Output::Child { .. }
         | Output::Asked { .. }
         | Output::Changed(_)

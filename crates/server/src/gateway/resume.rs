@@ -232,12 +232,13 @@ impl Gateway {
             rule: Arc::clone(&route.rule),
             parameters: route.parameters.clone(),
             class: requested.class,
-            purpose: Purpose::of(requested.class),
+            purpose: Purpose::of(requested.class, requested.detached),
             task: (requested.agent.clone(), task),
             key: requested.key.clone(),
             known_operation: row.operation_id.clone(),
             external_ref,
             respond_async: false,
+            patience: None,
             client_stall: duration(policy.settings.client_stall),
         })
     }

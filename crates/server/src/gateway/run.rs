@@ -16,10 +16,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rategov_core::action::problem::Code;
-use rategov_core::engine::Output;
+use rategov_core::engine::{Following, Output, WaitReason};
 use rategov_core::id::ActionId;
 use rategov_core::time::{Moment, Span};
+use rategov_core::word::State;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::answer::Answer;
 use super::job::Job;
@@ -52,6 +54,17 @@ pub struct Runner {
     pub(super) waited: Span,
     pub(super) wait_from: Moment,
     pub(super) reason: Option<&'static str>,
+    /// When its callers are let go, sent or not.
+    patience: Option<Instant>,
+}
+
+/// Whether something of an action is on its way to the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnTheWire {
+    /// It is.
+    Yes,
+    /// It waits.
+    No,
 }
 
 /// The head of an answer and what was read of its body.
@@ -84,6 +97,7 @@ impl Runner {
             waited: Span::ZERO,
             wait_from,
             reason: None,
+            patience: None,
         }
     }
 
@@ -102,6 +116,11 @@ impl Runner {
     }
 
     async fn take_in(&mut self, mail: Mail) -> bool {
+        // With the first mail the action exists for certain: before that nothing may
+        // be promised.
+        if let Some(patience) = self.job.patience.take() {
+            self.patience = Some(Instant::now() + patience);
+        }
         match mail {
             Mail::Joiner(caller) => {
                 self.take_joiner(caller);
@@ -113,7 +132,7 @@ impl Runner {
 
     /// Runs until the action has ended.
     pub async fn run(mut self) {
-        while let Some(mail) = self.mailbox.next().await {
+        while let Some(mail) = self.next_mail(OnTheWire::No).await {
             if self.take_in(mail).await {
                 return;
             }
@@ -125,9 +144,6 @@ impl Runner {
         match output {
             Output::Parked(parked) => {
                 self.reason = Some(parked.reason.word());
-                if self.job.respond_async {
-                    self.answer_pending();
-                }
                 false
             }
             Output::Grant(grant) => {
@@ -141,7 +157,12 @@ impl Runner {
                 self.wait_from = self.driver.clock().now();
                 false
             }
-            Output::Continue { .. } => {
+            Output::Continue { next, .. } => {
+                self.reason = Some(match next {
+                    Following::Attempt => WaitReason::Backoff.word(),
+                    Following::Lookup => "reconciliation",
+                    Following::Decision => "decision",
+                });
                 self.wait_from = self.driver.clock().now();
                 false
             }
@@ -175,6 +196,7 @@ impl Runner {
             Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }
+            | Output::OpenPath { .. }
             | Output::Child { .. }
             | Output::Asked { .. }
             | Output::Changed(_)
@@ -201,6 +223,28 @@ impl Runner {
             problem,
             context: None,
         });
+    }
+
+    /// The next mail. Lets the callers go meanwhile if their patience ends: with the
+    /// promise of a result to fetch, and only where one will be kept. A call that was
+    /// never sent ends by the engine's own word, and a read that was sent is waited for.
+    pub(super) async fn next_mail(&mut self, on_the_wire: OnTheWire) -> Option<Mail> {
+        if let Some(until) = self.patience {
+            tokio::select! {
+                biased;
+                mail = self.mailbox.next() => return mail,
+                () = tokio::time::sleep_until(until) => self.patience = None,
+            }
+            if self.job.respond_async {
+                self.answer_pending();
+            } else if on_the_wire == OnTheWire::Yes && self.job.purpose == Purpose::Write {
+                let problem = Problem::of_action(Code::StillOpen)
+                    .with("sent", true)
+                    .with("state", State::Dispatching.word());
+                self.answer_problem(problem, None);
+            }
+        }
+        self.mailbox.next().await
     }
 
     /// Mail while something is on the wire; `true` if it must be stopped.

@@ -455,7 +455,7 @@ impl Call<'_> {
                     it.row.requested.endpoint,
                     it.row
                         .last_status
-                        .map_or("no answer".to_owned(), |status| status.to_string()),
+                        .map_or_else(|| "no answer".to_owned(), |status| status.to_string()),
                     it.row.attempts,
                     it.row.code,
                 ));

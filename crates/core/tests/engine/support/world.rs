@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rategov_core::action::outcome::Evidence;
+use rategov_core::action::outcome::{Evidence, NotSent};
 use rategov_core::engine::{
     BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Refusal, Report, Setup,
     TaskAllowance,
@@ -473,7 +473,8 @@ impl World {
             }
             Output::Changed(change) => self.changes.push(change),
             Output::Faulted => self.faulted = true,
-            Output::Parked(_)
+            Output::OpenPath { .. }
+            | Output::Parked(_)
             | Output::Continue { .. }
             | Output::ChargeTask { .. }
             | Output::Asked { .. } => {}
@@ -509,6 +510,11 @@ impl World {
                 || self.was_sent_before_cancel(action),
             "a cancelled action was sent"
         );
+        if let (What::Attempt(n), true) = (what, self.engine.is_overtaken(action)) {
+            let evidence = Evidence::NotSent(NotSent::Withdrawn);
+            self.later(Span::ZERO, Due::Report(action, n, evidence));
+            return;
+        }
         let arrival = Arrival {
             at: self.now,
             action,
