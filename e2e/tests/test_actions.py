@@ -109,7 +109,7 @@ def test_respond_async_answers_at_once_and_the_result_is_fetched(provider, new_g
             "/records", json={"name": "later"}, headers={"Prefer": "respond-async", "Idempotency-Key": "async-1"}
         )
         body = problem(pending, "pending", 202)
-        assert own(governor, f"/actions/{body['action']}").json()["state"] == "waiting"
+        assert own(governor, f"/actions/{body['action']}").json()["state"] == "admitted"
         open_yet = own(governor, "/actions/async-1/result")
         problem(open_yet, "still_open", 424)
         provider.release()
@@ -140,7 +140,7 @@ def test_a_caller_says_how_long_it_is_ready_to_be_held(provider, governor):
         # Never sent, so the refusal is the governor's own, with the time.
         waiting = agent.get("/records/rec_1")
     body = problem(waiting, "hold_exceeded", 429)
-    assert 1 <= body["retry_after_seconds"] <= 30
+    assert 20 <= body["retry_after_seconds"] <= 60, "when its own turn comes"
     assert waiting.headers["retry-after"] == str(body["retry_after_seconds"])
     assert waiting.headers["x-should-retry"] == "true"
     assert body["scope"] == "account:ops" and body["sent"] is False
@@ -173,21 +173,20 @@ def test_a_deadline_that_passes_ends_what_was_never_sent(provider, governor):
 
 
 def test_cancelling_a_task_under_load_stops_it_for_good_and_nothing_else(provider, new_governor):
-    quotas = [{"scope": "account", "dimension": "requests", "limit": 10, "window": "2s", "kind": "sliding"}]
+    quotas = [{"scope": "account", "dimension": "requests", "limit": 10, "window": "5s", "kind": "sliding"}]
     governor = new_governor(config.billing(provider, account={"quotas": quotas}), env=config.SECRETS)
+    agent = governor.agent("billing")
 
     def read(task, n):
-        with governor.agent("billing", **{"Rategov-Task": task}) as agent:
-            return agent.get(f"/records?of={task}&n={n}")
+        return agent.get(f"/records?of={task}&n={n}", headers={"Rategov-Task": task})
 
     calls = Calls()
     for n in range(60):
         calls.go(read, "doomed", n)
     for n in range(10):
         calls.go(read, "kept", n)
-    until("a queue", lambda: len(governor.api("queue")["queue"]) >= 40)
-    with governor.agent() as agent:
-        assert agent.delete("/tasks/doomed").status_code == 202
+    until("a queue", lambda: len(governor.api("queue")["queue"]) >= 40, within=30)
+    assert agent.delete(f"{governor.agents}/governor/v1/tasks/doomed").status_code == 202
     known = provider.ledger().arrived
     answers = calls.all(within=90)
     doomed, kept = answers[:60], answers[60:]

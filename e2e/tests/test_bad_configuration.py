@@ -20,9 +20,9 @@ providers:
 BROKEN = {
     "an unknown key": (BASE + "    acounts: {}\n", 4, "accounts"),
     "an unknown key at the top": ("hold: 60s\nholdd: 5s\n", 2, "hold"),
-    "a wrong type": ("hold: [1, 2]\n", 1, "hold"),
+    "a wrong type": ("hold: [1, 2]\n", 1, "found a list"),
     "a number without its unit": ("hold: soon\n", 1, "60s"),
-    "no YAML": ("providers:\n  billing: {\n", None, "billing"),
+    "no YAML": ("providers:\n  billing: {\n", None, "unclosed"),
     "a key that is there twice": ("hold: 60s\nhold: 5s\n", 2, "twice"),
     "a secret pasted where its name belongs": (
         BASE + "    accounts:\n      ops: { credential: sk-live-abc }\n",
@@ -35,9 +35,9 @@ BROKEN = {
         "read",
     ),
     "a contradiction": (
-        BASE + "    endpoints:\n      - match: POST /x\n        class: idempotent_write\n        idempotency: { lifetime: 24h }\n",
-        7,
-        "header",
+        BASE + "    endpoints:\n      - { match: POST /x, class: idempotent_write }\n",
+        5,
+        "nothing makes this write repeatable",
     ),
     "a base URL that is none": ("providers:\n  billing:\n    base_url: ftp://x\n", 3, "http"),
     "a name that no provider can have": ("providers:\n  run: { base_url: http://127.0.0.1:1 }\n", 2, "run"),

@@ -123,6 +123,7 @@ def stand(binary, tmp_path_factory):
 @pytest.mark.parametrize("what", BAD)
 def test_what_can_not_be_served_is_answered_clearly(stand, what):
     provider, governor = stand
+    known = provider.ledger().arrived
     data, code, status = BAD[what]
     with Wire(governor.host, governor.port) as wire:
         wire.send(data)
@@ -132,7 +133,7 @@ def test_what_can_not_be_served_is_answered_clearly(stand, what):
         assert "billing" in said["providers"]
     if what.startswith("a rank"):
         assert said["header"] == "Rategov-Priority"
-    assert provider.ledger().arrived == 0, "nothing of it arrives"
+    assert provider.ledger().arrived == known, "nothing of it arrives"
     assert not governor.busy()
     with governor.agent() as agent:
         document = agent.get(f"{governor.agents}{said['type']}")
@@ -143,6 +144,7 @@ def test_what_can_not_be_served_is_answered_clearly(stand, what):
 
 def test_a_smuggled_request_is_never_answered(stand):
     provider, governor = stand
+    known = provider.ledger().arrived
     inner = get("/billing/records?smuggled=1")
     outer = head_of(
         "POST",
@@ -154,4 +156,4 @@ def test_a_smuggled_request_is_never_answered(stand):
         problem(wire.answer(), "bad_framing", 400)
         rest = wire.until_closed()
     assert rest == b"", "the connection ends: what follows can't be told apart"
-    assert provider.ledger().arrived == 0
+    assert provider.ledger().arrived == known

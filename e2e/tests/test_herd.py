@@ -9,11 +9,10 @@ import pytest
 
 from rig import config
 from rig.raw import ask
-from rig.until import at_once, until
+from rig.until import Calls, until
 
 AGENTS = 200
-HOLD_S = 2
-CAN = {"method": "GET"}
+HOLD_S = 3
 
 
 def settings_of(provider, quotas):
@@ -32,12 +31,13 @@ def play(provider, governor):
     def closed():
         return any(s["mode"] == "closed" for s in governor.api("scopes")["scopes"])
 
-    def late(number):
-        until("the scope to close", closed, within=30)
-        return call(number)
-
+    calls = Calls()
+    calls.go(call, 0)
+    until("the scope to close", closed)
     # The herd gathers while the scope is closed.
-    return at_once([lambda: call(0), *[lambda n=n: late(n) for n in range(1, AGENTS)]], within=120)
+    for number in range(1, AGENTS):
+        calls.go(call, number)
+    return calls.all(within=120)
 
 
 LIMIT, WINDOW_S = 100, 4

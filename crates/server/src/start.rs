@@ -236,10 +236,10 @@ impl Running {
     pub async fn shut_down(self) {
         self.stop.cancel();
         self.connections.close();
-        if tokio::time::timeout(STOP_TIME_MAX, self.connections.wait())
-            .await
-            .is_err()
-        {
+        // A write whose caller has left goes on as well.
+        let driver = &self.gateway.0.driver;
+        let open = async { tokio::join!(self.connections.wait(), driver.writes_settled()) };
+        if tokio::time::timeout(STOP_TIME_MAX, open).await.is_err() {
             tracing::warn!(
                 "calls were still open; writes among them are settled at the next start"
             );

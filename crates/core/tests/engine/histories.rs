@@ -165,7 +165,7 @@ fn call(kind: u8, agent: u8, n: usize) -> Call {
     call.with(|call| {
         call.path = format!("/{n}");
         call.priority = Priority::ALL[usize::from(kind / 8) % 3];
-        call.detached = kind / 32 % 3 == 0;
+        call.detached = (kind / 32).is_multiple_of(3);
         call.may_send_new = false;
         call.concurrent = (kind / 64 == 1).then_some(1);
         if kind / 64 == 2 {

@@ -66,7 +66,7 @@ fn three_tasks(seed: u64) -> Vec<Moment> {
     let ids: Vec<_> = ["a", "b", "c"]
         .iter()
         .map(|agent| {
-            let call = read(agent).with(|call| call.path = "/records/1".to_owned());
+            let call = read(agent).with(|call| "/records/1".clone_into(&mut call.path));
             let id = world.submit(&call);
             world.pass(ms(150));
             id

@@ -28,7 +28,8 @@ impl Gateway {
     /// Whose quota and credential a call uses.
     ///
     /// # Errors
-    /// `forbidden` if the caller may use no account of the provider, `credential_missing` if no credential is there that may go to the provider. A
+    /// `forbidden` if the caller may use no account of the provider,
+    /// `credential_missing` if no credential is there that may go to the provider. A
     /// token of the governor's never does.
     pub(super) fn owner<'p>(
         &self,

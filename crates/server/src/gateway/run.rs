@@ -137,6 +137,22 @@ impl Runner {
                 return;
             }
         }
+        self.answer_after_fault();
+    }
+
+    /// The engine lost a commit and will say no more: what it had decided about
+    /// this write is not in the journal, so nobody may hear it as decided.
+    fn answer_after_fault(&mut self) {
+        self.stop_waiting();
+        let code = match self.attempts {
+            0 => Code::AuditUnavailable,
+            _ => Code::OutcomeUnknown,
+        };
+        let why = "the journal can't be written, so what came of the write can't be recorded";
+        let problem = Problem::of_action(code)
+            .because(why)
+            .with("sent", 0 < self.attempts);
+        self.answer_problem(problem, None);
     }
 
     /// Follows one instruction; `true` if the action has ended.
@@ -232,7 +248,7 @@ impl Runner {
         if let Some(until) = self.patience {
             tokio::select! {
                 biased;
-                mail = self.mailbox.next() => return mail,
+                mail = self.mail() => return mail,
                 () = tokio::time::sleep_until(until) => self.patience = None,
             }
             if self.job.respond_async {
@@ -244,7 +260,20 @@ impl Runner {
                 self.answer_problem(problem, None);
             }
         }
-        self.mailbox.next().await
+        self.mail().await
+    }
+
+    /// `None` ends the runner: its engine has lost a commit, and
+    /// the write belongs to whoever takes it up from the tables. A read has
+    /// nothing to lose and is passed on to its end.
+    async fn mail(&mut self) -> Option<Mail> {
+        let is_write = self.job.class.is_write();
+        tokio::select! {
+            // What the engine said before it ended is heard first.
+            biased;
+            mail = self.mailbox.next() => mail,
+            () = self.cell.closed(), if is_write => None,
+        }
     }
 
     /// Mail while something is on the wire; `true` if it must be stopped.

@@ -28,7 +28,7 @@ impl Gateway {
         payload: Option<Attachment>,
     ) -> Given<Out> {
         let driver = self.0.driver.clone();
-        let Some(mut mailbox) = driver.register(id) else {
+        let Some(mut mailbox) = driver.register(&cell, id) else {
             return Err(Box::new(Problem::of_request(
                 RequestCode::Internal,
                 "an id came up twice",

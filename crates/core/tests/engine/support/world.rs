@@ -584,7 +584,7 @@ impl World {
 
     fn check(&mut self) {
         self.steps += 1;
-        if self.faulted || self.steps % self.check_every != 0 {
+        if self.faulted || !self.steps.is_multiple_of(self.check_every) {
             return;
         }
         if let Err(what) = self.engine.check_books() {
