@@ -108,8 +108,8 @@ impl Registry {
         let address = boxes
             .get(&action)
             .filter(|address| address.generation == generation);
-        let delivered =
-            address.is_some_and(|address| address.sender.send(Box::new(Mail::Output(output))).is_ok());
+        let delivered = address
+            .is_some_and(|address| address.sender.send(Box::new(Mail::Output(output))).is_ok());
         if !delivered {
             tracing::debug!(%action, "nobody waits for this action any more");
         }

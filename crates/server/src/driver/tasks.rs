@@ -94,9 +94,9 @@ impl Driver {
                         attachments: Vec::new(),
                     };
                     if self
-.hand_over(&mut run, entry, receipt.as_deref_mut())
-.is_err()
-{
+                        .hand_over(&mut run, entry, receipt.as_deref_mut())
+                        .is_err()
+                    {
                         tasks.handle_commit_failed();
                     }
                 }
