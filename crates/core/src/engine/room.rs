@@ -12,7 +12,7 @@
 use super::Engine;
 use super::follow::until_reopened;
 use super::live::{Caller, Live, Turn};
-use super::outlook::Line;
+use super::outlook::{Line, Wait};
 use super::output::{Output, Refusal, WaitReason};
 use crate::action::problem::Code;
 use crate::id::{ActionId, Scope};
@@ -69,12 +69,26 @@ impl Engine {
     fn starts_in_time(&self, now: Moment, live: &Live) -> Result<(), Refusal> {
         let requested = &live.row.requested;
         let call = super::dispatch::call_of(&live.setup, requested);
-        let Some(wait) = self.wait_of(now, &call, self.line_of(live)) else {
-            return Ok(());
-        };
         let held_until = match live.caller {
             Caller::Held(until) if !requested.detached => until,
             _ => Moment::NEVER,
+        };
+        // A call that fits with everybody before it fits wherever its place is,
+        // and that place is dear to find.
+        let waiting = self.asks.len();
+        let last = Line {
+            ahead: waiting,
+            own: waiting,
+        };
+        match self.wait_of(now, &call, last) {
+            None => return Ok(()),
+            Some(Wait {
+                until: Some(at), ..
+            }) if at <= held_until.min(requested.deadline) => return Ok(()),
+            Some(_) => {}
+        }
+        let Some(wait) = self.wait_of(now, &call, self.line_of(live)) else {
+            return Ok(());
         };
         let reason = wait.reason;
         let (code, why, retry_at) = match wait.until {
