@@ -247,15 +247,11 @@ pub fn can_be_sent_anew(row: &ActionRow) -> bool {
 
 /// The stored result of an action, as its caller would have got it.
 pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
+    // The engine first: what it has decided may not be in the tables yet.
+    let found = find_action(gateway, &action.to_string()).await?;
+    let row = found.ok_or_else(not_found)?;
     let reader = gateway.0.driver.store().reader();
-    let stored = blocking(move || {
-        let row = reader.action(action)?;
-        Ok((row, reader.result(action)?))
-    });
-    let (row, result) = stored.await?;
-    let Some(row) = row.map(|it| it.row) else {
-        return Err(not_found());
-    };
+    let result = blocking(move || reader.result(action)).await?;
     let context = Context {
         action,
         attempts: row.attempts,
@@ -282,6 +278,7 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
                 .with("action", action.to_string())
                 .with("state", row.state.word())
                 .with("operation_id", row.operation_id.clone())
+                .with("escalation", row.escalation.map(|id| id.to_string()))
                 .next(next_step(&row));
             let context = Some(context);
             Ok(Out::Joined(Box::new(Reply::Governor { problem, context })))

@@ -1,0 +1,44 @@
+//! kill -9 at every named point of a write × every fault of its provider.
+//!
+//! One case: a governor with one point armed takes one POST from a caller that
+//! sends it once, and a provider with one fault in its script answers, or does
+//! not. The governor dies at its point, if it comes there. It is started again
+//! from its data folder with a point armed, may die again, and is started a last
+//! time without. Then the provider's own ledger and the governor's interface must
+//! tell the same story: at most one effect, one key on every attempt, nothing
+//! sent that is not recorded, nothing recorded that is lost, a chain that
+//! verifies. `check` has the list.
+//!
+//! `cargo xtask test` runs every n-th case; `cargo xtask test --full` all.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that can't go on has failed"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod check;
+mod fault;
+mod life;
+mod matrix;
+mod plan;
+
+use matrix::{Matrix, run};
+use plan::Kind;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_with_a_look_up_is_settled_by_itself() {
+    run(Matrix::of(Kind::LookedUp)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_with_a_key_has_one_effect() {
+    run(Matrix::of(Kind::Keyed)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uncertain_write_is_sent_once() {
+    run(Matrix::of(Kind::Uncertain)).await;
+}
