@@ -13,6 +13,12 @@ from rig.until import until
 CALL_S = 90.0
 
 
+def plain_client(**how):
+    """A client for plain HTTP on this machine. It reads no certificates, which would take
+    longer than the calls."""
+    return httpx.Client(timeout=CALL_S, trust_env=False, verify=False, **how)
+
+
 class Governor:
     """A governor with a data folder of its own. Starts at once; may be killed and started again."""
 
@@ -47,11 +53,8 @@ class Governor:
         self.host, port = self.agents.removeprefix("http://").split(":")
         self.port = int(port)
         self.operators_port = int(self.operators.rsplit(":", 1)[1])
-        self.door = httpx.Client(
-            base_url=self.operators,
-            headers={"authorization": f"Bearer {self.token}"},
-            timeout=CALL_S,
-            trust_env=False,
+        self.door = plain_client(
+            base_url=self.operators, headers={"authorization": f"Bearer {self.token}"}
         )
         until("readiness", lambda: self.door.get("/readyz").status_code == 200)
 
@@ -73,7 +76,7 @@ class Governor:
     def agent(self, provider=None, **headers):
         """A plain HTTP client of an agent: never retries, follows nothing."""
         base = self.url(provider) if provider else f"{self.agents}/governor/v1"
-        return httpx.Client(base_url=base, headers=headers, timeout=CALL_S, trust_env=False)
+        return plain_client(base_url=base, headers=headers)
 
     # ---- as an operator --------------------------------------------------------
 

@@ -23,7 +23,7 @@ class Provider:
         self.host, port = self.url.removeprefix("http://").split(":")
         self.port = int(port)
         control = self.process.line(r"^control  (http://\S+)/ledger$")[1]
-        self.control = httpx.Client(base_url=control, timeout=70.0, trust_env=False)
+        self.control = httpx.Client(base_url=control, timeout=70.0, trust_env=False, verify=False)
 
     def script(self, *steps, clear=False, **connections):
         """Adds steps; after them service is ordinary. Keywords change its doors."""

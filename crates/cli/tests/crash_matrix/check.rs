@@ -16,16 +16,22 @@ use rategov_sim::fake_provider::Handle;
 use rategov_sim::provider::ledger::{Arrival, Verdict, label_of};
 use serde_json::Value;
 
-use super::life::{Case, Settled, posts};
+use super::life::Settled;
 use super::plan::Kind;
 use super::support::caller::{Heard, Unheard};
 use super::support::governor::Governor;
 use super::support::home::SECRET;
 
+/// The writes that arrived at a provider.
+pub(crate) fn posts(provider: &Handle) -> Vec<Arrival> {
+    let ledger = provider.ledger();
+    ledger.arrivals().filter(|arrival| arrival.method == "POST").cloned().collect()
+}
+
 /// The provider's view of a case, and what contradicts it.
 pub(crate) struct Facts<'p> {
     provider: &'p Handle,
-    case: Case,
+    kind: Kind,
     key: &'p str,
     /// What is wrong.
     pub(crate) findings: Vec<String>,
@@ -33,8 +39,8 @@ pub(crate) struct Facts<'p> {
 
 impl<'p> Facts<'p> {
     /// Nothing is wrong yet.
-    pub(crate) fn new(provider: &'p Handle, case: Case, key: &'p str) -> Facts<'p> {
-        Facts { provider, case, key, findings: Vec::new() }
+    pub(crate) fn new(provider: &'p Handle, kind: Kind, key: &'p str) -> Facts<'p> {
+        Facts { provider, kind, key, findings: Vec::new() }
     }
 
     /// Effects so far.
@@ -108,7 +114,10 @@ impl<'p> Facts<'p> {
                 self.must(sent as u64 <= attempts, || "what is done was sent again".to_owned());
             }
             "escalated" => {
-                self.must(heard.status == 424, || format!("a repeat got {}", heard.status));
+                let told = &heard.json()["escalation"];
+                self.must(heard.status == 424 && *told == after["escalation"], || {
+                    format!("a repeat got {} about {told}", heard.status)
+                });
                 self.must(sent as u64 <= attempts, || "sent again while a person is asked".to_owned());
             }
             // It certainly had no effect: the same key may be used for it anew.
@@ -160,7 +169,7 @@ impl<'p> Facts<'p> {
             "escalated" => {
                 let told = action["escalation"].is_string();
                 self.must(told, || "a person is asked, but not about what".to_owned());
-                self.must(self.case.kind != Kind::LookedUp, || {
+                self.must(self.kind != Kind::LookedUp, || {
                     "a person is asked although it can be looked up".to_owned()
                 });
             }
@@ -173,7 +182,7 @@ impl<'p> Facts<'p> {
         let effects = self.effects();
         self.must(effects <= 1, || format!("{effects} effects"));
         let posts = posts(self.provider);
-        let key = (self.case.kind != Kind::Uncertain).then(|| self.key.to_owned());
+        let key = (self.kind != Kind::Uncertain).then(|| self.key.to_owned());
         for arrival in &posts {
             self.must(arrival.key == key, || format!("it arrived with the key {:?}", arrival.key));
             let ours = arrival.marks.keys().find(|name| name.starts_with("rategov"));
@@ -185,7 +194,7 @@ impl<'p> Facts<'p> {
                 "an attempt used another credential".to_owned()
             });
         }
-        if self.case.kind == Kind::Uncertain {
+        if self.kind == Kind::Uncertain {
             let refused = |arrival: &Arrival| match &arrival.verdict {
                 Verdict::Faulted(by) => by == "429",
                 Verdict::Refused(_) => true,

@@ -1,44 +1,47 @@
-//! One case from its first start to its last: what was done, what was seen.
+//! One write from the first start of its governor to the last: what was done,
+//! what was seen.
 
 use std::fmt;
 
-use rategov_sim::fake_provider::Handle;
 use serde_json::Value;
 
 use super::check::Facts;
 use super::fault::{self, Fault};
-use super::plan::{Kind, Plan, certain};
+use super::matrix::{Case, Matrix, Story};
+use super::plan::{Kind, Plan, certain, plans};
 use super::support::caller::{Call, Heard, Unheard};
-use super::support::governor::Governor;
+use super::support::governor::{Ended, Governor, Starting};
 use super::support::home::Home;
 use super::support::wait::Wait;
 
-/// One cell of the matrix.
+/// Beside the essential cases, the sample has one in so many. It has no divisor
+/// in common with the numbers of faults, 13 and 14, so that every fault and
+/// every plan has its turn.
+const STRIDE: usize = 25;
+
+/// A write, its provider, and when its governor dies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Case {
+pub(crate) struct Life {
     /// The write.
     pub(crate) kind: Kind,
-    /// The provider.
-    pub(crate) fault: Fault,
-    /// The governor.
-    pub(crate) plan: Plan,
+    fault: Fault,
+    plan: Plan,
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for Life {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} × {:?} × {}", self.kind, self.fault, self.plan)
     }
 }
 
-/// What a case showed.
-#[derive(Debug, Default)]
-pub(crate) struct Story {
-    /// Whether the armed point of the first and of the second run killed.
-    pub(crate) killed: [bool; 2],
-    /// What is wrong.
-    pub(crate) findings: Vec<String>,
-    /// What the governors said.
-    pub(crate) log: String,
+/// Every life of a kind of write.
+pub(crate) fn cases(kind: Kind) -> Matrix<Life> {
+    let faults = Fault::of(kind);
+    let of_plan = |plan| {
+        let life = move |fault: &Fault| Life { kind, fault: *fault, plan };
+        faults.iter().map(life).collect::<Vec<_>>()
+    };
+    Matrix { cases: plans(kind).into_iter().flat_map(of_plan).collect(), stride: STRIDE }
 }
 
 /// Where an action is when nothing more happens to it by itself.
@@ -62,143 +65,179 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    fn new(kind: Kind) -> Operation {
+    /// The one of a case.
+    pub(crate) fn new(kind: Kind) -> Operation {
         let key = "operation-1".to_owned();
         let body = serde_json::json!({ "external_ref": "order-77", "amount": 7 }).to_string();
         Operation { kind, key, body }
     }
 
-    /// Asks for it once. `body` is its own, or another one under the same key.
-    async fn ask(&self, governor: &Governor, body: Option<&str>) -> Result<Heard, Unheard> {
+    /// Asks for it once.
+    pub(crate) async fn ask(&self, governor: &Governor) -> Result<Heard, Unheard> {
+        self.ask_with(governor, &self.body).await
+    }
+
+    /// Asks under its key, with any payload.
+    async fn ask_with(&self, governor: &Governor, body: &str) -> Result<Heard, Unheard> {
         let call = Call {
             method: "POST",
             target: &format!("/fake{}", self.kind.path()),
             fields: &[(self.kind.key_header(), &self.key)],
-            body: body.unwrap_or(&self.body),
+            body,
         };
         call.to(governor.agents).await
     }
 }
 
-impl Case {
-    /// Whether its point is certain to be passed, so that it belongs to a sample.
-    pub(crate) fn is_certain_to_kill(&self) -> bool {
+impl Case for Life {
+    fn armed(&self) -> Vec<&'static str> {
+        vec![self.plan.first.point.name, self.plan.second.point.name]
+    }
+
+    fn is_essential(&self) -> bool {
         certain(self.plan) == Some(self.fault)
     }
 
-    /// Runs the case.
-    pub(crate) async fn live(self) -> Story {
+    async fn live(self) -> Story {
         let provider = fault::provider(self.fault).await;
         let home = Home::new(provider.addr);
         let operation = Operation::new(self.kind);
         let mut story = Story::default();
 
         // First run: the call comes in.
-        let first = home.governor().armed(Some(&self.plan.first.to_string()));
         let mut heard = Err(Unheard::Cut);
-        let ended = match first.start().await {
+        let armed = home.governor().armed(Some(&self.plan.first.to_string()));
+        let ended = match armed.start().await {
             Ok(mut governor) => {
                 fault::shut_the_door(self.fault, &provider.handle);
-                heard = operation.ask(&governor, None).await;
-                if heard.as_ref().is_err_and(|cause| *cause == Unheard::Silence) {
-                    story.findings.push("the first call hangs".to_owned());
-                }
+                heard = operation.ask(&governor).await;
                 settled(&mut governor, &operation.key).await;
-                story.killed[0] = governor.is_gone();
-                governor.killed().await
+                story.end_run(governor, self.plan.first.point.name).await
             }
-            Err(ended) => {
-                story.killed[0] = true;
-                ended
-            }
+            Err(ended) => story.note(self.plan.first.point.name, ended),
         };
-        if !ended.was_killed() {
-            story.findings.push(format!("the first run ended with {}", ended.status));
-        }
-        story.log.push_str(&ended.log);
+        story.must(ended.was_killed(), || format!("the first run ended with {}", ended.status));
+        let hangs = matches!(heard, Err(Unheard::Silence));
+        story.must(!hangs, || "the first call hangs".to_owned());
 
         // Second run: from the disk, and perhaps into death again.
-        let second = home.governor().armed(Some(&self.plan.second.to_string()));
-        let ended = match second.start().await {
-            Ok(mut governor) => {
-                settled(&mut governor, &operation.key).await;
-                story.killed[1] = governor.is_gone();
-                governor.killed().await
-            }
-            Err(ended) => {
-                story.killed[1] = true;
-                ended
-            }
-        };
-        if !ended.was_killed() {
-            story.findings.push(format!("the second run ended with {}", ended.status));
-        }
-        story.log.push_str("---- second run\n");
-        story.log.push_str(&ended.log);
+        let armed = home.governor().armed(Some(&self.plan.second.to_string()));
+        let ended = restarted(armed, &operation.key, self.plan.second.point.name, &mut story).await;
+        story.must(ended.was_killed(), || format!("the second run ended with {}", ended.status));
 
         // Third run: nothing is armed.
         match home.governor().start().await {
             Ok(governor) => {
-                let facts = Facts::new(&provider.handle, self, &operation.key);
-                self.last(governor, facts, &operation, heard, &mut story).await;
+                let facts = Facts::new(&provider.handle, self.kind, &operation.key);
+                last(governor, facts, &operation, heard, &mut story).await;
             }
             Err(ended) => {
                 let what = format!("the last run did not start: {}\n{}", ended.status, ended.log);
                 story.findings.push(what);
             }
         }
-        if let Err(cause) = home.verify().await {
-            story.findings.push(format!("the chain does not verify: {cause}"));
-        }
+        story.verify(&home).await;
         story
     }
+}
 
-    async fn last(
-        self,
-        mut governor: Governor,
-        mut facts: Facts<'_>,
-        operation: &Operation,
-        heard: Result<Heard, Unheard>,
-        story: &mut Story,
-    ) {
-        let before = settled(&mut governor, &operation.key).await;
-        facts.after_settling(&before, heard.as_ref().ok());
-        facts.listed(&governor).await;
-
-        // The caller comes back with the same key, as an SDK would.
-        let again = operation.ask(&governor, None).await;
-        let after = settled(&mut governor, &operation.key).await;
-        facts.after_repeat(&before, again.as_ref(), &after);
-        // And by mistake with another payload under it.
-        if let Settled::As(_) = &after {
-            let other = operation.ask(&governor, Some(r#"{"external_ref":"order-78"}"#)).await;
-            facts.after_reuse(other.as_ref());
-        }
-        // A person who has looked at the provider says what is true.
-        let mut last = after;
-        if let Settled::As(action) = &last
-            && let Some(escalation) = action["escalation"].as_str()
-        {
-            let truth = if facts.effects() == 1 { "it_happened" } else { "it_did_not" };
-            let decided = governor.decide(escalation, truth).await;
-            last = settled(&mut governor, &operation.key).await;
-            facts.after_decision(decided.as_ref().ok(), &last);
-        }
-        facts.at_the_end(&last);
-        story.findings.append(&mut facts.findings);
-        story.log.push_str("---- last run\n");
-        let ended = match governor.is_gone() {
-            true => governor.ended().await,
-            false => {
-                governor.signal(rustix::process::Signal::TERM);
-                governor.ended().await
-            }
-        };
-        story.log.push_str(&ended.log);
-        if !ended.status.success() {
-            story.findings.push(format!("the last run ended with {}", ended.status));
+impl Story {
+    /// Notes what must hold.
+    pub(crate) fn must(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.findings.push(what());
         }
     }
+
+    /// Keeps what a governor said, and whether its point killed it.
+    fn note(&mut self, armed: &'static str, ended: Ended) -> Ended {
+        if ended.was_killed() {
+            self.killed.push(armed);
+        }
+        self.log.push_str(&ended.log);
+        self.log.push_str("----\n");
+        ended
+    }
+
+    /// Ends a run whose action rests, if its point has not done so.
+    pub(crate) async fn end_run(&mut self, mut governor: Governor, armed: &'static str) -> Ended {
+        if governor.is_gone() {
+            return self.note(armed, governor.ended().await);
+        }
+        let ended = governor.killed().await;
+        self.log.push_str(&ended.log);
+        self.log.push_str("----\n");
+        ended
+    }
+
+    /// Ends the last run in order.
+    pub(crate) async fn stop(&mut self, mut governor: Governor) {
+        if !governor.is_gone() {
+            governor.signal(rustix::process::Signal::TERM);
+        }
+        let ended = governor.ended().await;
+        self.log.push_str(&ended.log);
+        self.must(ended.status.success(), || format!("the last run ended with {}", ended.status));
+    }
+
+    /// Walks the chain.
+    pub(crate) async fn verify(&mut self, home: &Home) {
+        if let Err(cause) = home.verify().await {
+            self.findings.push(format!("the chain does not verify: {cause}"));
+        }
+    }
+}
+
+/// A run that is only to take up what is there.
+async fn restarted(
+    starting: Starting<'_>,
+    key: &str,
+    armed: &'static str,
+    story: &mut Story,
+) -> Ended {
+    match starting.start().await {
+        Ok(mut governor) => {
+            settled(&mut governor, key).await;
+            story.end_run(governor, armed).await
+        }
+        Err(ended) => story.note(armed, ended),
+    }
+}
+
+/// The last run: what came of it all, and what its caller and a person get.
+async fn last(
+    mut governor: Governor,
+    mut facts: Facts<'_>,
+    operation: &Operation,
+    heard: Result<Heard, Unheard>,
+    story: &mut Story,
+) {
+    let before = settled(&mut governor, &operation.key).await;
+    facts.after_settling(&before, heard.as_ref().ok());
+    facts.listed(&governor).await;
+
+    // The caller comes back with the same key, as an SDK would.
+    let again = operation.ask(&governor).await;
+    let after = settled(&mut governor, &operation.key).await;
+    facts.after_repeat(&before, again.as_ref(), &after);
+    // And by mistake with another payload under it.
+    if let Settled::As(_) = &after {
+        let other = operation.ask_with(&governor, r#"{"external_ref":"order-78"}"#).await;
+        facts.after_reuse(other.as_ref());
+    }
+    // A person who has looked at the provider says what is true.
+    let mut last = after;
+    if let Settled::As(action) = &last
+        && let Some(escalation) = action["escalation"].as_str()
+    {
+        let truth = if facts.effects() == 1 { "it_happened" } else { "it_did_not" };
+        let decided = governor.decide(escalation, truth).await;
+        last = settled(&mut governor, &operation.key).await;
+        facts.after_decision(decided.as_ref().ok(), &last);
+    }
+    facts.at_the_end(&last);
+    story.findings.append(&mut facts.findings);
+    story.stop(governor).await;
 }
 
 /// Waits until an action is final or with a person, or its governor is dead.
@@ -221,10 +260,4 @@ pub(crate) async fn settled(governor: &mut Governor, key: &str) -> Settled {
             return Settled::Never(last);
         }
     }
-}
-
-/// The provider, as far as a case looks at it.
-pub(crate) fn posts(provider: &Handle) -> Vec<rategov_sim::provider::ledger::Arrival> {
-    let ledger = provider.ledger();
-    ledger.arrivals().filter(|arrival| arrival.method == "POST").cloned().collect()
 }

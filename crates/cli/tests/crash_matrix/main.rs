@@ -7,7 +7,7 @@
 //! time without. Then the provider's own ledger and the governor's interface must
 //! tell the same story: at most one effect, one key on every attempt, nothing
 //! sent that is not recorded, nothing recorded that is lost, a chain that
-//! verifies. `check` has the list.
+//! verifies. `check` has the list. `person` does the same to a person's decision.
 //!
 //! `cargo xtask test` runs every n-th case; `cargo xtask test --full` all.
 
@@ -23,22 +23,28 @@ mod check;
 mod fault;
 mod life;
 mod matrix;
+mod person;
 mod plan;
 
-use matrix::{Matrix, run};
+use matrix::run;
 use plan::Kind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_with_a_look_up_is_settled_by_itself() {
-    run(Matrix::of(Kind::LookedUp)).await;
+    run(life::cases(Kind::LookedUp)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_with_a_key_has_one_effect() {
-    run(Matrix::of(Kind::Keyed)).await;
+    run(life::cases(Kind::Keyed)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_decides_once() {
+    run(person::cases()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_uncertain_write_is_sent_once() {
-    run(Matrix::of(Kind::Uncertain)).await;
+    run(life::cases(Kind::Uncertain)).await;
 }

@@ -53,6 +53,32 @@ impl fmt::Display for Kill {
     }
 }
 
+impl Kill {
+    /// Where a governor dies while a person decides: its engine, its writer, and
+    /// the send that a decision can bring.
+    pub(crate) fn around_a_decision() -> Vec<Kill> {
+        let passes = |point: Point| match point.name {
+            "decision_before_engine" | "decided_before_commit" => 1..=1,
+            "record_before_queue" => 1..=4,
+            // The first pass is that of the start's own record.
+            "before_commit" | "after_commit_before_sync" | "after_sync_before_ack" => 2..=4,
+            "after_ack" => 2..=3,
+            "grant_before_dial" | "first_byte_written" | "answer_read_before_report" => 1..=1,
+            "reported_before_commit" => 1..=1,
+            // Points of a call that comes in, of look-ups and of waits.
+            _ => 1..=0,
+        };
+        let points = fail::TABLES.iter().copied().flatten().copied();
+        let kills = points.flat_map(|point| passes(point).map(move |pass| Kill { point, pass }));
+        kills.collect()
+    }
+
+    /// Whether every decision that leads to a send passes it.
+    pub(crate) fn is_certain_around_a_decision(self) -> bool {
+        self.pass <= 2
+    }
+}
+
 /// What is armed in the first run and in the second. The third has nothing armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {

@@ -228,7 +228,8 @@ impl Governor {
     pub(crate) async fn decide(&self, escalation: &str, choice: &str) -> Result<Heard, Unheard> {
         let bearer = format!("Bearer {}", self.token);
         let fields = [("authorization", bearer.as_str())];
-        let body = serde_json::json!({ "choice": choice }).to_string();
+        let confirm = rategov_core::action::choices::CONFIRM_SECOND_EFFECT;
+        let body = serde_json::json!({ "choice": choice, "confirm": confirm }).to_string();
         let target = format!("/api/v1/escalations/{escalation}/decide");
         let call = Call { method: "POST", target: &target, fields: &fields, body: &body };
         call.to(self.operators).await

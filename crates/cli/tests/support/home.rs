@@ -39,6 +39,7 @@ providers:
         operation_id: $.id
       - match: POST /invites
         class: uncertain_write
+escalation: { allow_send_new_operation: true }
 request_classes:
   idempotent_write: { max_attempts: 4, max_wait_seconds: 20, retry_statuses: [408, 429, 502, 503, 504] }
   uncertain_write: { max_attempts: 3, max_wait_seconds: 20, retry_statuses: [429] }

@@ -254,12 +254,13 @@ impl Engine {
         self.next_ask += 1;
         let lane = self.lanes.of(&setup.scopes);
         let child = Live::new(ActionRow::open(&requested, now), setup, ask, lane);
-        let seq = self.admit(now, child);
-        let output = Output::Child {
+        // Before the child's first record, which commits with the payload, and before
+        // the parent's end, which erases it.
+        self.outbox.free(Output::Child {
             parent: id,
             child: requested,
-        };
-        self.outbox.after(seq, output);
+        });
+        self.admit(now, child);
         let why = "an operator allowed a new operation in place of this one";
         self.finish_with(now, id, State::Superseded, Code::Superseded, why, None);
     }

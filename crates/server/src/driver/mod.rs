@@ -255,8 +255,19 @@ impl Driver {
     }
 
     /// A look-up ended.
-    pub fn looked_up(&self, cell: &Arc<Cell>, key: &TaskKey, mut report: LookupReport) {
+    /// `result` is what it found, to be kept if the action ends with it.
+    pub fn looked_up(
+        &self,
+        cell: &Arc<Cell>,
+        key: &TaskKey,
+        mut report: LookupReport,
+        result: Option<Attachment>,
+    ) {
         let now = self.0.clock.now();
+        let action = report.action;
+        if let Some(result) = result {
+            self.0.attachments.put(action, result);
+        }
         let mut tasks = lock(&self.0.tasks);
         report.task = tasks.allowance(key);
         let bookings = {
@@ -265,6 +276,8 @@ impl Driver {
             self.pump(cell, &mut engine, None)
         };
         self.book(&mut tasks, now, bookings);
+        drop(tasks);
+        self.0.attachments.forget(action);
         fail::point(fail::LOOKUP_REPORTED_BEFORE_COMMIT);
     }
 

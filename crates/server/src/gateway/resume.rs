@@ -113,7 +113,7 @@ impl Resume for Gateway {
 
     fn start(&self, cell: &Arc<Cell>, row: &ActionRow, mut mailbox: Mailbox) {
         let (gateway, cell, row) = (self.clone(), Arc::clone(cell), row.clone());
-        tokio::spawn(async move {
+        self.0.runtime.spawn(async move {
             // The payload is there once the engine says something: a child's commits
             // with its first record.
             let first = tokio::select! {

@@ -34,12 +34,15 @@ pub struct Shared {
     pub identity: IdentityKey,
     /// Hashes fingerprints.
     pub fingerprints: [u8; 32],
+    /// Where runners run: the journal's thread starts some, and it is none of the
+    /// runtime's own.
+    pub runtime: tokio::runtime::Handle,
     /// Where large bodies are spilled to.
     pub spill_folder: std::path::PathBuf,
 }
 
 impl Shared {
-    /// Joins what all calls share.
+    /// Joins what all calls share. Called within the runtime that runs them.
     pub fn new(
         driver: Driver,
         upstream: Arc<Upstream>,
@@ -57,6 +60,7 @@ impl Shared {
             budget,
             identity,
             fingerprints,
+            runtime: tokio::runtime::Handle::current(),
             spill_folder,
         }
     }

@@ -6,6 +6,7 @@ use rategov_core::action::problem::Code;
 use rategov_core::engine::{Output, Submit};
 use rategov_core::event::Requested;
 use rategov_core::id::{Account, ActionId};
+use rategov_core::word::State;
 use rategov_store::Attachment;
 use tokio::sync::oneshot;
 

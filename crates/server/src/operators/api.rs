@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 use http::{Method, StatusCode};
 use rategov_core::engine::{Decision, DecisionError};
 use rategov_core::event::CancelledBy;
-use rategov_core::id::{Agent, EscalationId, Operator, Scope, Task};
+use rategov_core::id::{Account, Agent, EscalationId, Operator, Scope, Task};
+use rategov_core::record::{ActionRow, EscalationRow};
 use rategov_core::word::{Choice, Priority, State};
-use rategov_store::{ActionQuery, Asked, JournalQuery, JournalRow, Page};
+use rategov_store::{ActionQuery, Asked, JournalQuery, JournalRow, Page, Stamped};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::{Given, Operators};
-use crate::agents::{blocking, described, durable, find_action};
+use crate::agents::{Whose, blocking, described, durable, find_action};
 use crate::auth::run_tokens::{RunId, RunRequest};
 use crate::driver::clock::rfc3339;
 use crate::gateway::problem::{Problem, RequestCode};
@@ -22,6 +23,8 @@ use crate::wire::{self, Times};
 
 /// Rows of a list unless the query says otherwise.
 const LIMIT_DEFAULT: u32 = 1_000;
+/// Newest actions that are searched for the one at which a question arose.
+const STOPPED_SEARCH_MAX: u32 = 200;
 
 /// One authenticated call.
 pub(super) struct Call<'c> {
@@ -206,7 +209,7 @@ impl Call<'_> {
 
     async fn action(&self, name: &str) -> Answer {
         let name = crate::agents::decode(name);
-        let row = find_action(self.gateway, &name)
+        let row = find_action(self.gateway, &name, Whose::Everybody)
             .await?
             .ok_or_else(|| not_found("action"))?;
         ok(described(self.gateway, &row).await?)
@@ -214,7 +217,7 @@ impl Call<'_> {
 
     async fn cancel(&self, name: &str) -> Answer {
         let name = crate::agents::decode(name);
-        let row = find_action(self.gateway, &name)
+        let row = find_action(self.gateway, &name, Whose::Everybody)
             .await?
             .ok_or_else(|| not_found("action"))?;
         let driver = &self.gateway.0.driver;
@@ -251,9 +254,14 @@ impl Call<'_> {
         let found = blocking(move || reader.escalation(id)).await?;
         let (account, it) = found.ok_or_else(|| not_found("escalation"))?;
         let mut value = wire::escalation(self.times(), account.as_ref(), &it.row);
-        if let Some(action) = it.row.action
-            && let Some(row) = find_action(self.gateway, &action.to_string()).await?
-        {
+        let stopped = match (it.row.action, account) {
+            (Some(action), _) => {
+                find_action(self.gateway, &action.to_string(), Whose::Everybody).await?
+            }
+            (None, Some(account)) => self.stopped_action(account, &it).await?,
+            (None, None) => None,
+        };
+        if let Some(row) = stopped {
             let mut dossier = described(self.gateway, &row).await?;
             dossier["attempts"] = dossier["attempts_made"].take();
             if let Some(object) = dossier.as_object_mut() {
@@ -262,6 +270,27 @@ impl Call<'_> {
             value["dossier"] = dossier;
         }
         ok(value)
+    }
+
+    /// The action at which a question about a scope arose: the newest one that was
+    /// refused when it was asked.
+    async fn stopped_action(
+        &self,
+        account: Account,
+        asked: &Stamped<EscalationRow>,
+    ) -> Given<Option<ActionRow>> {
+        let query = ActionQuery {
+            account: Some(account),
+            limit: STOPPED_SEARCH_MAX,
+            ..ActionQuery::default()
+        };
+        let opened = asked.row.opened_at;
+        let reader = self.gateway.0.driver.store().reader();
+        let rows = blocking(move || reader.actions(&query)).await?;
+        Ok(rows
+            .into_iter()
+            .map(|it| it.row)
+            .find(|row| row.requested_at <= opened && row.last_status == Some(429)))
     }
 
     async fn decide(&self, id: &str) -> Answer {
@@ -472,7 +501,7 @@ impl Call<'_> {
         let action = match self.parameter("action") {
             None => None,
             Some(name) => {
-                let row = find_action(self.gateway, &name).await?;
+                let row = find_action(self.gateway, &name, Whose::Everybody).await?;
                 Some(row.ok_or_else(|| not_found("action"))?.requested.action)
             }
         };
