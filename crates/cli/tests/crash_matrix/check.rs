@@ -25,7 +25,11 @@ use super::support::home::SECRET;
 /// The writes that arrived at a provider.
 pub(crate) fn posts(provider: &Handle) -> Vec<Arrival> {
     let ledger = provider.ledger();
-    ledger.arrivals().filter(|arrival| arrival.method == "POST").cloned().collect()
+    ledger
+        .arrivals()
+        .filter(|arrival| arrival.method == "POST")
+        .cloned()
+        .collect()
 }
 
 /// The provider's view of a case, and what contradicts it.
@@ -40,7 +44,12 @@ pub(crate) struct Facts<'p> {
 impl<'p> Facts<'p> {
     /// Nothing is wrong yet.
     pub(crate) fn new(provider: &'p Handle, kind: Kind, key: &'p str) -> Facts<'p> {
-        Facts { provider, kind, key, findings: Vec::new() }
+        Facts {
+            provider,
+            kind,
+            key,
+            findings: Vec::new(),
+        }
     }
 
     /// Effects so far.
@@ -65,9 +74,14 @@ impl<'p> Facts<'p> {
                     format!("{} arrived, {attempts} attempts are recorded", posts.len())
                 });
                 self.must(named.is_none_or(|named| action["action"] == named), || {
-                    format!("the caller was told of {named:?}, found is {}", action["action"])
+                    format!(
+                        "the caller was told of {named:?}, found is {}",
+                        action["action"]
+                    )
                 });
-                self.must(action["key"] == self.key, || format!("the key is {}", action["key"]));
+                self.must(action["key"] == self.key, || {
+                    format!("the key is {}", action["key"])
+                });
                 if heard.is_some_and(|heard| heard.status < 300) {
                     self.must(action["state"] == "succeeded", || {
                         format!("the caller got a success, the state is {}", action["state"])
@@ -77,7 +91,9 @@ impl<'p> Facts<'p> {
             }
             Settled::Unknown => {
                 self.must(posts.is_empty(), || "sent and not recorded".to_owned());
-                self.must(named.is_none(), || format!("{named:?} was told to the caller and is lost"));
+                self.must(named.is_none(), || {
+                    format!("{named:?} was told to the caller and is lost")
+                });
             }
             Settled::Dead => self.findings.push("the last run died".to_owned()),
             Settled::Never(action) => self.findings.push(format!("it never rests: {action}")),
@@ -92,14 +108,22 @@ impl<'p> Facts<'p> {
             return;
         };
         let actions = heard.json()["actions"].as_array().map_or(0, Vec::len);
-        self.must(actions <= 1, || format!("one call became {actions} actions"));
+        self.must(actions <= 1, || {
+            format!("one call became {actions} actions")
+        });
     }
 
     /// The caller came back with the same call.
-    pub(crate) fn after_repeat(&mut self, before: &Settled, heard: Result<&Heard, &Unheard>, after: &Settled) {
+    pub(crate) fn after_repeat(
+        &mut self,
+        before: &Settled,
+        heard: Result<&Heard, &Unheard>,
+        after: &Settled,
+    ) {
         let sent = posts(self.provider).len();
         let (Settled::As(after), Ok(heard)) = (after, heard) else {
-            self.findings.push(format!("the repeat got no answer: {:?}", heard.err()));
+            self.findings
+                .push(format!("the repeat got no answer: {:?}", heard.err()));
             return;
         };
         let state = match before {
@@ -110,15 +134,21 @@ impl<'p> Facts<'p> {
         match state {
             "succeeded" => {
                 let told = heard.status < 300 || heard.json()["code"] == "result_lost";
-                self.must(told, || format!("a repeat of what is done got {}", heard.status));
-                self.must(sent as u64 <= attempts, || "what is done was sent again".to_owned());
+                self.must(told, || {
+                    format!("a repeat of what is done got {}", heard.status)
+                });
+                self.must(sent as u64 <= attempts, || {
+                    "what is done was sent again".to_owned()
+                });
             }
             "escalated" => {
                 let told = &heard.json()["escalation"];
                 self.must(heard.status == 424 && *told == after["escalation"], || {
                     format!("a repeat got {} about {told}", heard.status)
                 });
-                self.must(sent as u64 <= attempts, || "sent again while a person is asked".to_owned());
+                self.must(sent as u64 <= attempts, || {
+                    "sent again while a person is asked".to_owned()
+                });
             }
             // It certainly had no effect: the same key may be used for it anew.
             _ => self.state_is_true(after),
@@ -141,7 +171,9 @@ impl<'p> Facts<'p> {
         });
         match settled {
             Settled::As(action) => {
-                self.must(action["final"] == true, || format!("decided, but {}", action["state"]));
+                self.must(action["final"] == true, || {
+                    format!("decided, but {}", action["state"])
+                });
                 self.state_is_true(action);
             }
             _ => self.findings.push("a decided action is lost".to_owned()),
@@ -152,7 +184,9 @@ impl<'p> Facts<'p> {
     /// Nothing more is done.
     pub(crate) fn at_the_end(&mut self, settled: &Settled) {
         if let Settled::As(action) = settled {
-            self.must(action["final"] == true, || format!("it ends as {}", action["state"]));
+            self.must(action["final"] == true, || {
+                format!("it ends as {}", action["state"])
+            });
         }
         self.ledger_is_clean();
     }
@@ -184,9 +218,16 @@ impl<'p> Facts<'p> {
         let posts = posts(self.provider);
         let key = (self.kind != Kind::Uncertain).then(|| self.key.to_owned());
         for arrival in &posts {
-            self.must(arrival.key == key, || format!("it arrived with the key {:?}", arrival.key));
-            let ours = arrival.marks.keys().find(|name| name.starts_with("rategov"));
-            self.must(ours.is_none(), || format!("{ours:?} leaked to the provider"));
+            self.must(arrival.key == key, || {
+                format!("it arrived with the key {:?}", arrival.key)
+            });
+            let ours = arrival
+                .marks
+                .keys()
+                .find(|name| name.starts_with("rategov"));
+            self.must(ours.is_none(), || {
+                format!("{ours:?} leaked to the provider")
+            });
             self.must(arrival.body_sha256 == posts[0].body_sha256, || {
                 "the payload under the key has changed".to_owned()
             });

@@ -104,12 +104,18 @@ pub(crate) async fn provider(fault: Fault) -> Running {
         lag: Span::from_millis(20),
         ..Config::default()
     };
-    let options = Options { control: None, ..Options::new(config) };
+    let options = Options {
+        control: None,
+        ..Options::new(config)
+    };
     let running = fake_provider::serve(options).await.expect("a free port");
     for step in fault.script() {
         let written: WrittenStep = serde_json::from_value(step).expect("the keys are known");
         let step = written.step().unwrap_or_else(|cause| panic!("{cause}"));
-        running.handle.push_steps(vec![step]).expect("a short script");
+        running
+            .handle
+            .push_steps(vec![step])
+            .expect("a short script");
     }
     running
 }
@@ -118,6 +124,9 @@ pub(crate) async fn provider(fault: Fault) -> Running {
 pub(crate) fn shut_the_door(fault: Fault, provider: &Handle) {
     if fault == Fault::ConnectionRefused {
         let refuse_ms = Some(250);
-        provider.change_doors(WrittenDoors { refuse_ms, ..WrittenDoors::default() });
+        provider.change_doors(WrittenDoors {
+            refuse_ms,
+            ..WrittenDoors::default()
+        });
     }
 }

@@ -38,10 +38,17 @@ impl fmt::Display for Life {
 pub(crate) fn cases(kind: Kind) -> Matrix<Life> {
     let faults = Fault::of(kind);
     let of_plan = |plan| {
-        let life = move |fault: &Fault| Life { kind, fault: *fault, plan };
+        let life = move |fault: &Fault| Life {
+            kind,
+            fault: *fault,
+            plan,
+        };
         faults.iter().map(life).collect::<Vec<_>>()
     };
-    Matrix { cases: plans(kind).into_iter().flat_map(of_plan).collect(), stride: STRIDE }
+    Matrix {
+        cases: plans(kind).into_iter().flat_map(of_plan).collect(),
+        stride: STRIDE,
+    }
 }
 
 /// Where an action is when nothing more happens to it by itself.
@@ -116,14 +123,24 @@ impl Case for Life {
             }
             Err(ended) => story.note(self.plan.first.point.name, ended),
         };
-        story.must(ended.was_killed(), || format!("the first run ended with {}", ended.status));
+        story.must(ended.was_killed(), || {
+            format!("the first run ended with {}", ended.status)
+        });
         let hangs = matches!(heard, Err(Unheard::Silence));
         story.must(!hangs, || "the first call hangs".to_owned());
 
         // Second run: from the disk, and perhaps into death again.
         let armed = home.governor().armed(Some(&self.plan.second.to_string()));
-        let ended = restarted(armed, &operation.key, self.plan.second.point.name, &mut story).await;
-        story.must(ended.was_killed(), || format!("the second run ended with {}", ended.status));
+        let ended = restarted(
+            armed,
+            &operation.key,
+            self.plan.second.point.name,
+            &mut story,
+        )
+        .await;
+        story.must(ended.was_killed(), || {
+            format!("the second run ended with {}", ended.status)
+        });
 
         // Third run: nothing is armed.
         match home.governor().start().await {
@@ -132,7 +149,10 @@ impl Case for Life {
                 last(governor, facts, &operation, heard, &mut story).await;
             }
             Err(ended) => {
-                let what = format!("the last run did not start: {}\n{}", ended.status, ended.log);
+                let what = format!(
+                    "the last run did not start: {}\n{}",
+                    ended.status, ended.log
+                );
                 story.findings.push(what);
             }
         }
@@ -177,13 +197,16 @@ impl Story {
         }
         let ended = governor.ended().await;
         self.log.push_str(&ended.log);
-        self.must(ended.status.success(), || format!("the last run ended with {}", ended.status));
+        self.must(ended.status.success(), || {
+            format!("the last run ended with {}", ended.status)
+        });
     }
 
     /// Walks the chain.
     pub(crate) async fn verify(&mut self, home: &Home) {
         if let Err(cause) = home.verify().await {
-            self.findings.push(format!("the chain does not verify: {cause}"));
+            self.findings
+                .push(format!("the chain does not verify: {cause}"));
         }
     }
 }
@@ -222,7 +245,9 @@ async fn last(
     facts.after_repeat(&before, again.as_ref(), &after);
     // And by mistake with another payload under it.
     if let Settled::As(_) = &after {
-        let other = operation.ask_with(&governor, r#"{"external_ref":"order-78"}"#).await;
+        let other = operation
+            .ask_with(&governor, r#"{"external_ref":"order-78"}"#)
+            .await;
         facts.after_reuse(other.as_ref());
     }
     // A person who has looked at the provider says what is true.
@@ -230,7 +255,11 @@ async fn last(
     if let Settled::As(action) = &last
         && let Some(escalation) = action["escalation"].as_str()
     {
-        let truth = if facts.effects() == 1 { "it_happened" } else { "it_did_not" };
+        let truth = if facts.effects() == 1 {
+            "it_happened"
+        } else {
+            "it_did_not"
+        };
         let decided = governor.decide(escalation, truth).await;
         last = settled(&mut governor, &operation.key).await;
         facts.after_decision(decided.as_ref().ok(), &last);

@@ -11,10 +11,7 @@
 //!
 //! `cargo xtask test` runs every n-th case; `cargo xtask test --full` all.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that can't go on has failed"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 #[path = "../support/mod.rs"]
 mod support;

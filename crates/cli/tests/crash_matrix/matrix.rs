@@ -50,13 +50,16 @@ impl<C: Case> Matrix<C> {
     fn chosen(self) -> Vec<C> {
         let only = std::env::var(ONLY).ok();
         let full = only.is_some() || std::env::var_os(FULL).is_some();
-        let sampled = |n: usize, case: &C| n % self.stride == 0 || case.is_essential();
+        let sampled = |n: usize, case: &C| n.is_multiple_of(self.stride) || case.is_essential();
         self.cases
             .into_iter()
             .enumerate()
             .filter(|(n, case)| full || sampled(*n, case))
             .map(|(_, case)| case)
-            .filter(|case| only.as_ref().is_none_or(|only| case.to_string().contains(only)))
+            .filter(|case| {
+                only.as_ref()
+                    .is_none_or(|only| case.to_string().contains(only))
+            })
             .collect()
     }
 }
@@ -68,7 +71,10 @@ pub(crate) async fn run<C: Case>(matrix: Matrix<C>) {
     for case in matrix.chosen() {
         let seats = Arc::clone(&seats);
         running.spawn(async move {
-            let _seat = seats.acquire_owned().await.expect("the seats are never closed");
+            let _seat = seats
+                .acquire_owned()
+                .await
+                .expect("the seats are never closed");
             let begun = Instant::now();
             let story = case.live().await;
             (case, story, begun.elapsed())
@@ -94,18 +100,36 @@ pub(crate) async fn run<C: Case>(matrix: Matrix<C>) {
     times.sort();
     let sum: Duration = times.iter().map(|(took, _)| *took).sum();
     eprintln!("{total} cases, {sum:?} in all; kills by point: {kills:?}");
-    eprintln!("the slowest: {:?}", times.iter().rev().take(TOLD).collect::<Vec<_>>());
+    eprintln!(
+        "the slowest: {:?}",
+        times.iter().rev().take(TOLD).collect::<Vec<_>>()
+    );
     for (case, story) in wrong.iter().take(TOLD) {
-        eprintln!("\n==== {case}\n{}\n{}", story.findings.join("\n"), story.log);
+        eprintln!(
+            "\n==== {case}\n{}\n{}",
+            story.findings.join("\n"),
+            story.log
+        );
     }
     let told: Vec<String> = wrong
         .iter()
         .map(|(case, story)| format!("{case}: {}", story.findings.join("; ")))
         .collect();
-    assert!(told.is_empty(), "{} of {total} cases:\n{}", told.len(), told.join("\n"));
-    let idle: Vec<&&str> =
-        kills.iter().filter(|(_, kills)| **kills == 0).map(|(name, _)| name).collect();
+    assert!(
+        told.is_empty(),
+        "{} of {total} cases:\n{}",
+        told.len(),
+        told.join("\n")
+    );
+    let idle: Vec<&&str> = kills
+        .iter()
+        .filter(|(_, kills)| **kills == 0)
+        .map(|(name, _)| name)
+        .collect();
     if std::env::var_os(ONLY).is_none() {
-        assert!(idle.is_empty(), "these points never killed anything: {idle:?}");
+        assert!(
+            idle.is_empty(),
+            "these points never killed anything: {idle:?}"
+        );
     }
 }

@@ -98,10 +98,16 @@ impl fmt::Display for Deciding {
 pub(crate) fn cases() -> Matrix<Deciding> {
     let kills = Kill::around_a_decision();
     let of = |decision: Decision| {
-        let case = move |kill: &Kill| Deciding { decision, kill: *kill };
+        let case = move |kill: &Kill| Deciding {
+            decision,
+            kill: *kill,
+        };
         kills.iter().map(case).collect::<Vec<_>>()
     };
-    Matrix { cases: Decision::ALL.into_iter().flat_map(of).collect(), stride: STRIDE }
+    Matrix {
+        cases: Decision::ALL.into_iter().flat_map(of).collect(),
+        stride: STRIDE,
+    }
 }
 
 impl Case for Deciding {
@@ -128,10 +134,17 @@ impl Case for Deciding {
         let question = question(&settled(&mut governor, &operation.key).await);
         story.must(question.is_some(), || "nobody is asked".to_owned());
         governor.killed().await;
-        let Some(question) = question else { return story };
+        let Some(question) = question else {
+            return story;
+        };
 
         let mut told = false;
-        match home.governor().armed(Some(&self.kill.to_string())).start().await {
+        match home
+            .governor()
+            .armed(Some(&self.kill.to_string()))
+            .start()
+            .await
+        {
             Ok(mut governor) => {
                 let heard = governor.decide(&question, self.decision.word()).await;
                 told = heard.is_ok_and(|heard| heard.status == 200);
@@ -142,12 +155,21 @@ impl Case for Deciding {
         }
 
         let mut governor = home.governor().up().await;
-        let last = self.decided(&mut governor, &operation, &question, told, &mut story).await;
+        let last = self
+            .decided(&mut governor, &operation, &question, told, &mut story)
+            .await;
         let (state, least, most) = self.decision.end();
-        story.must(last["state"] == state, || format!("it ends as {}, not {state}", last["state"]));
+        story.must(last["state"] == state, || {
+            format!("it ends as {}, not {state}", last["state"])
+        });
         let ledger = provider.handle.ledger();
-        let effects = ledger.effects().filter(|it| it.kind != EffectKind::Generated).count() as u64;
-        story.must((least..=most).contains(&effects), || format!("{effects} effects"));
+        let effects = ledger
+            .effects()
+            .filter(|it| it.kind != EffectKind::Generated)
+            .count() as u64;
+        story.must((least..=most).contains(&effects), || {
+            format!("{effects} effects")
+        });
         let one_key = posts(&provider.handle).iter().all(|post| match kind {
             Kind::Uncertain => post.key.is_none(),
             _ => post.key.as_deref() == Some(operation.key.as_str()),
@@ -157,8 +179,14 @@ impl Case for Deciding {
         let actions = listed.ok().map_or(0, |heard| {
             heard.json()["actions"].as_array().map_or(0, Vec::len)
         });
-        let expected = if self.decision == Decision::SendNew { 2 } else { 1 };
-        story.must(actions == expected, || format!("{actions} actions, not {expected}"));
+        let expected = if self.decision == Decision::SendNew {
+            2
+        } else {
+            1
+        };
+        story.must(actions == expected, || {
+            format!("{actions} actions, not {expected}")
+        });
         story.stop(governor).await;
         story.verify(&home).await;
         story
@@ -183,14 +211,18 @@ impl Deciding {
             let Some(question) = &open else {
                 let late = governor.decide(first, self.decision.word()).await;
                 let status = late.as_ref().map(|heard| heard.status);
-                story.must(status == Ok(409), || format!("deciding again got {status:?}"));
+                story.must(status == Ok(409), || {
+                    format!("deciding again got {status:?}")
+                });
                 return match now {
                     Settled::As(action) => action,
                     _ => Value::Null,
                 };
             };
             let forgotten = told && question == first;
-            story.must(!forgotten, || "a decision that was confirmed is forgotten".to_owned());
+            story.must(!forgotten, || {
+                "a decision that was confirmed is forgotten".to_owned()
+            });
             let heard = governor.decide(question, self.decision.word()).await;
             let status = heard.as_ref().map(|heard| heard.status);
             story.must(status == Ok(200), || format!("decision {n} got {status:?}"));

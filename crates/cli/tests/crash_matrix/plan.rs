@@ -58,18 +58,19 @@ impl Kill {
     /// the send that a decision can bring.
     pub(crate) fn around_a_decision() -> Vec<Kill> {
         let passes = |point: Point| match point.name {
-            "decision_before_engine" | "decided_before_commit" => 1..=1,
-            "record_before_queue" => 1..=4,
+            "decision_before_engine" | "decided_before_commit" => Some(1..=1),
+            "record_before_queue" => Some(1..=4),
             // The first pass is that of the start's own record.
-            "before_commit" | "after_commit_before_sync" | "after_sync_before_ack" => 2..=4,
-            "after_ack" => 2..=3,
-            "grant_before_dial" | "first_byte_written" | "answer_read_before_report" => 1..=1,
-            "reported_before_commit" => 1..=1,
+            "before_commit" | "after_commit_before_sync" | "after_sync_before_ack" => Some(2..=4),
+            "after_ack" => Some(2..=3),
+            "grant_before_dial" | "first_byte_written" => Some(1..=1),
+            "answer_read_before_report" | "reported_before_commit" => Some(1..=1),
             // Points of a call that comes in, of look-ups and of waits.
-            _ => 1..=0,
+            _ => None,
         };
         let points = fail::TABLES.iter().copied().flatten().copied();
-        let kills = points.flat_map(|point| passes(point).map(move |pass| Kill { point, pass }));
+        let kills = points.filter_map(|point| Some((point, passes(point)?)));
+        let kills = kills.flat_map(|(point, all)| all.map(move |pass| Kill { point, pass }));
         kills.collect()
     }
 
@@ -164,11 +165,20 @@ pub(crate) fn plans(kind: Kind) -> Vec<Plan> {
             Use::Passes(passes) | Use::LookUps(passes) => {
                 // A restart's first pass of the writer's points is its own record again.
                 let second = kill(*passes.start());
-                plans.extend(passes.map(|pass| Plan { first: kill(pass), second }));
+                plans.extend(passes.map(|pass| Plan {
+                    first: kill(pass),
+                    second,
+                }));
             }
             Use::Restart => {
-                let wire = Kill { point: fail::FIRST_BYTE_WRITTEN, pass: 1 };
-                plans.push(Plan { first: wire, second: kill(1) });
+                let wire = Kill {
+                    point: fail::FIRST_BYTE_WRITTEN,
+                    pass: 1,
+                };
+                plans.push(Plan {
+                    first: wire,
+                    second: kill(1),
+                });
             }
             Use::Person => {}
         }

@@ -35,7 +35,10 @@ struct Bound;
 
 impl Bound {
     fn set(governor: &Governor, bytes: Option<u64>) {
-        let limit = Rlimit { current: bytes, maximum: None };
+        let limit = Rlimit {
+            current: bytes,
+            maximum: None,
+        };
         prlimit(Some(governor.process()), Resource::Fsize, limit).expect("our own child");
     }
 }
@@ -68,7 +71,9 @@ impl Mounted {
     fn new() -> Option<Mounted> {
         let folder = TempDir::with_prefix("rategov-disk-").expect("a temporary folder");
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs"]).arg(folder.path());
+        mount
+            .args(["-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs"])
+            .arg(folder.path());
         let done = mount.output().is_ok_and(|output| output.status.success());
         done.then_some(Mounted { folder })
     }
@@ -103,15 +108,26 @@ impl Disk for Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.folder.path()).output();
+        let _ = Command::new("umount")
+            .arg("-l")
+            .arg(self.folder.path())
+            .output();
     }
 }
 
 fn assert_unrecorded(heard: &Heard, governor: &Governor) {
     let problem = heard.json();
-    let told = (heard.status, problem["code"].as_str(), heard.header("rategov-source"));
+    let told = (
+        heard.status,
+        problem["code"].as_str(),
+        heard.header("rategov-source"),
+    );
     let log = governor.log();
-    assert_eq!(told, (503, Some("audit_unavailable"), Some("governor")), "{problem}\n{log}");
+    assert_eq!(
+        told,
+        (503, Some("audit_unavailable"), Some("governor")),
+        "{problem}\n{log}"
+    );
 }
 
 /// Sends until the journal takes records again.
@@ -123,7 +139,11 @@ async fn sent_at_last(write: &Write<'_>, governor: &Governor) -> Heard {
             return heard;
         }
         assert_unrecorded(&heard, governor);
-        assert!(wait.pause().await, "service never resumed:\n{}", governor.log());
+        assert!(
+            wait.pause().await,
+            "service never resumed:\n{}",
+            governor.log()
+        );
     }
 }
 
@@ -132,16 +152,25 @@ async fn check_refused(disk: &dyn Disk, data: Option<&Path>) {
     let mut world = World::new().await;
     world.home = placed(world.home, data);
     let governor = world.home.governor_by(disk.program()).up().await;
-    let before = Write { path: "/records", operation: "before" };
+    let before = Write {
+        path: "/records",
+        operation: "before",
+    };
     assert_eq!(before.send(&governor).await.unwrap().status, 201);
 
     disk.fill(&governor);
     let arrived = world.arrived();
     for path in ["/records", "/orders", "/invites"] {
-        let write = Write { path, operation: "refused" };
+        let write = Write {
+            path,
+            operation: "refused",
+        };
         assert_unrecorded(&write.send(&governor).await.unwrap(), &governor);
     }
-    let read = Call::get("/fake/records").to(governor.agents).await.unwrap();
+    let read = Call::get("/fake/records")
+        .to(governor.agents)
+        .await
+        .unwrap();
     assert_unrecorded(&read, &governor);
     assert_eq!(world.arrived(), arrived, "nothing is sent unrecorded");
     let seen = governor.action("before").await.unwrap();
@@ -155,7 +184,10 @@ async fn check_refused(disk: &dyn Disk, data: Option<&Path>) {
         assert_eq!(world.effects_of(operation), 1);
     }
     // What was refused may be sent now, under the same key.
-    let write = Write { path: "/records", operation: "refused" };
+    let write = Write {
+        path: "/records",
+        operation: "refused",
+    };
     assert_eq!(write.send(&governor).await.unwrap().status, 201);
     assert_eq!(world.effects_of("refused"), 1);
     ends_well(&world, governor).await;
@@ -167,17 +199,28 @@ async fn check_on_the_wire(disk: &dyn Disk, data: Option<&Path>, path: &str, sta
     world.home = placed(world.home, data);
     let governor = world.home.governor_by(disk.program()).up().await;
     world.script(json!({ "calls": "POST *", "hold": true }));
-    let write = Write { path, operation: "on-the-wire" };
+    let write = Write {
+        path,
+        operation: "on-the-wire",
+    };
     let open = write.start(&governor).await.unwrap();
     world.provider.handle.arrivals(1).await;
     disk.fill(&governor);
     world.let_go();
     let heard = open.hear().await.unwrap();
     // The answer can't be recorded, so what the caller hears is that nobody knows.
-    assert_eq!((heard.status, heard.json()["code"].as_str()), (424, Some("outcome_unknown")));
+    assert_eq!(
+        (heard.status, heard.json()["code"].as_str()),
+        (424, Some("outcome_unknown"))
+    );
     // And it can't send again by mistake.
     let again = write.send(&governor).await.unwrap();
-    assert!(again.status == 424 || again.status == 503, "{} {}", again.status, again.json());
+    assert!(
+        again.status == 424 || again.status == 503,
+        "{} {}",
+        again.status,
+        again.json()
+    );
 
     disk.free(&governor);
     let action = rests(&governor, "on-the-wire").await;
@@ -216,6 +259,34 @@ async fn an_uncertain_write_on_the_wire_when_writing_fails_is_put_to_a_person() 
 }
 
 #[tokio::test]
+async fn a_read_on_the_wire_when_writing_fails_is_passed_on() {
+    let world = World::new().await;
+    let governor = world.home.governor_by(Bound.program()).up().await;
+    world.script(json!({ "calls": "GET *", "hold": true }));
+    let open = Call::get("/fake/records")
+        .start(governor.agents)
+        .await
+        .unwrap();
+    world.provider.handle.arrivals(1).await;
+    Bound.fill(&governor);
+    // Another call finds out that nothing can be written; this one needs nothing more.
+    let write = Write {
+        path: "/records",
+        operation: "refused",
+    };
+    assert_unrecorded(&write.send(&governor).await.unwrap(), &governor);
+    world.let_go();
+    let heard = open.hear().await.unwrap();
+    assert_eq!(
+        (heard.status, heard.json()["items"].as_array().map(Vec::len)),
+        (200, Some(0))
+    );
+    Bound.free(&governor);
+    assert_eq!(sent_at_last(&write, &governor).await.status, 201);
+    ends_well(&world, governor).await;
+}
+
+#[tokio::test]
 async fn the_same_holds_on_a_disk_that_is_full() {
     let Some(disk) = Mounted::new() else {
         eprintln!("left out: this test may not mount a file system here");
@@ -231,8 +302,17 @@ async fn a_folder_that_cannot_be_made_refuses_the_start() {
     let world = World::new().await;
     let file = world.home.configuration();
     let home = world.home.with_data(&file.join("data"));
-    let ended = home.governor().start().await.err().expect("it must not start");
+    let ended = home
+        .governor()
+        .start()
+        .await
+        .err()
+        .expect("it must not start");
     assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
-    assert!(ended.log.contains("can't create the data folder"), "{}", ended.log);
+    assert!(
+        ended.log.contains("can't create the data folder"),
+        "{}",
+        ended.log
+    );
     assert!(ended.log.contains("hint: "), "{}", ended.log);
 }

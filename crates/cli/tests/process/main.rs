@@ -1,10 +1,7 @@
 //! The whole process against what a machine does to it: a disk without space,
 //! signals, a second governor on the same folder.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that can't go on has failed"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 #[path = "../support/mod.rs"]
 mod support;

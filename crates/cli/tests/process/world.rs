@@ -21,8 +21,14 @@ impl World {
     /// A provider that serves, and a fresh folder.
     pub(crate) async fn new() -> World {
         let service = ServiceTime::constant(Span::from_millis(10));
-        let config = Config { service, ..Config::default() };
-        let options = Options { control: None, ..Options::new(config) };
+        let config = Config {
+            service,
+            ..Config::default()
+        };
+        let options = Options {
+            control: None,
+            ..Options::new(config)
+        };
         let provider = fake_provider::serve(options).await.expect("a free port");
         let home = Home::new(provider.addr);
         World { provider, home }
@@ -32,7 +38,10 @@ impl World {
     pub(crate) fn script(&self, step: Value) {
         let written: WrittenStep = serde_json::from_value(step).expect("the keys are known");
         let step = written.step().unwrap_or_else(|cause| panic!("{cause}"));
-        self.provider.handle.push_steps(vec![step]).expect("a short script");
+        self.provider
+            .handle
+            .push_steps(vec![step])
+            .expect("a short script");
     }
 
     /// Lets the answer go that the provider holds, or is about to hold.
@@ -53,7 +62,10 @@ impl World {
 
     /// Effects of an operation there.
     pub(crate) fn effects_of(&self, operation: &str) -> u64 {
-        self.provider.handle.ledger().effects_of_operation(operation)
+        self.provider
+            .handle
+            .ledger()
+            .effects_of_operation(operation)
     }
 }
 
@@ -91,7 +103,11 @@ impl Write<'_> {
 pub(crate) async fn said(governor: &Governor, words: &str) {
     let wait = Wait::begin();
     while !governor.log().contains(words) {
-        assert!(wait.pause().await, "{words:?} was never said:\n{}", governor.log());
+        assert!(
+            wait.pause().await,
+            "{words:?} was never said:\n{}",
+            governor.log()
+        );
     }
 }
 
@@ -106,6 +122,10 @@ pub(crate) async fn rests(governor: &Governor, key: &str) -> Value {
             }
             last = action;
         }
-        assert!(wait.pause().await, "it never rests: {last}\n{}", governor.log());
+        assert!(
+            wait.pause().await,
+            "it never rests: {last}\n{}",
+            governor.log()
+        );
     }
 }

@@ -55,7 +55,12 @@ pub(crate) struct Call<'a> {
 impl<'a> Call<'a> {
     /// A request without fields and body.
     pub(crate) fn get(target: &'a str) -> Call<'a> {
-        Call { method: "GET", target, fields: &[], body: "" }
+        Call {
+            method: "GET",
+            target,
+            fields: &[],
+            body: "",
+        }
     }
 
     /// Sends it on a connection of its own and hears the answer to its end.
@@ -65,15 +70,25 @@ impl<'a> Call<'a> {
 
     /// Sends it, without waiting for the answer.
     pub(crate) async fn start(&self, address: SocketAddr) -> Result<Open, Unheard> {
-        let mut stream = TcpStream::connect(address).await.map_err(|_| Unheard::Cut)?;
-        let Call { method, target, fields, body } = self;
+        let mut stream = TcpStream::connect(address)
+            .await
+            .map_err(|_| Unheard::Cut)?;
+        let Call {
+            method,
+            target,
+            fields,
+            body,
+        } = self;
         let mut head = format!("{method} {target} HTTP/1.1\r\nhost: {address}\r\n");
         head.push_str("connection: close\r\ncontent-type: application/json\r\n");
         for (name, value) in *fields {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
-        stream.write_all(request.as_bytes()).await.map_err(|_| Unheard::Cut)?;
+        stream
+            .write_all(request.as_bytes())
+            .await
+            .map_err(|_| Unheard::Cut)?;
         Ok(Open(stream))
     }
 }
@@ -88,12 +103,21 @@ impl Open {
         let read = timeout(PATIENCE, self.0.read_to_end(&mut bytes)).await;
         // A reset after a whole answer has taken nothing away.
         read.map_err(|_| Unheard::Silence)?.ok();
-        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").ok_or(Unheard::Cut)?;
+        let end = bytes
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n")
+            .ok_or(Unheard::Cut)?;
         let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).ok_or(Unheard::Cut)?;
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|word| word.parse().ok())
+            .ok_or(Unheard::Cut)?;
         let body = bytes.split_off(end + 4);
         let heard = Heard { status, head, body };
-        let length = heard.header("content-length").and_then(|value| value.parse::<usize>().ok());
+        let length = heard
+            .header("content-length")
+            .and_then(|value| value.parse::<usize>().ok());
         match length {
             Some(length) if heard.body.len() < length => Err(Unheard::Cut),
             _ => Ok(heard),

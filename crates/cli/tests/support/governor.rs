@@ -56,7 +56,10 @@ impl Log {
     }
 
     fn text(&self) -> String {
-        self.0.lock().expect("nobody panics while adding a line").clone()
+        self.0
+            .lock()
+            .expect("nobody panics while adding a line")
+            .clone()
     }
 }
 
@@ -81,7 +84,10 @@ impl Home {
         }
         command.env("NO_COLOR", "1").env("FAKE_KEY", SECRET);
         command.arg("--data").arg(self.data()).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         command.kill_on_drop(true);
         command
     }
@@ -94,10 +100,20 @@ impl Home {
     /// The same, run by another program.
     pub(crate) fn governor_by(&self, command: Command) -> Starting<'_> {
         let any = "127.0.0.1:0";
-        let arguments = ["serve", "--agents", any, "--operators-listen", any, "--config"];
+        let arguments = [
+            "serve",
+            "--agents",
+            any,
+            "--operators-listen",
+            any,
+            "--config",
+        ];
         let mut command = self.command_of(command, &arguments);
         command.arg(self.configuration());
-        Starting { home: self, command }
+        Starting {
+            home: self,
+            command,
+        }
     }
 
     /// Walks the chain with the binary's own verifier.
@@ -136,14 +152,17 @@ impl Starting<'_> {
             let line = line.unwrap_or_else(|_| panic!("no start in time:\n{}", log.text()));
             let Ok(Some(line)) = line else {
                 let status = child.wait().await.expect("a child can be waited for");
-                return Err(Ended { status, log: log.text() });
+                return Err(Ended {
+                    status,
+                    log: log.text(),
+                });
             };
             log.add(&line);
             if let Some((_, rest)) = line.split_once("http://") {
                 let (address, path) = rest.split_once('/').expect("an address has a path");
                 addresses.push(address.parse().expect("an address"));
                 if let Some((_, secret)) = path.split_once("#token=") {
-                    token = secret.to_owned();
+                    secret.clone_into(&mut token);
                 }
             }
             if line.starts_with("the token is in") {
@@ -159,7 +178,13 @@ impl Starting<'_> {
         let [agents, operators] = addresses[..] else {
             panic!("two addresses in {:?}: {}", self.home.data(), log.text());
         };
-        Ok(Governor { agents, operators, token, child, log })
+        Ok(Governor {
+            agents,
+            operators,
+            token,
+            child,
+            log,
+        })
     }
 
     /// The same, where it must come up.
@@ -179,7 +204,10 @@ impl Governor {
 
     /// Whether its process has ended.
     pub(crate) fn is_gone(&mut self) -> bool {
-        self.child.try_wait().expect("a child can be asked").is_some()
+        self.child
+            .try_wait()
+            .expect("a child can be asked")
+            .is_some()
     }
 
     /// Its process.
@@ -197,7 +225,10 @@ impl Governor {
     pub(crate) async fn ended(mut self) -> Ended {
         let status = timeout(PATIENCE, self.child.wait()).await;
         let status = status.unwrap_or_else(|_| panic!("no end in time:\n{}", self.log()));
-        Ended { status: status.expect("a child can be waited for"), log: self.log.text() }
+        Ended {
+            status: status.expect("a child can be waited for"),
+            log: self.log.text(),
+        }
     }
 
     /// Kills it, if it is not gone already.
@@ -208,7 +239,9 @@ impl Governor {
 
     /// An action by its key, as its agent sees it; `None` if there is none.
     pub(crate) async fn action(&self, key: &str) -> Result<Option<Value>, Unheard> {
-        let heard = Call::get(&format!("/governor/v1/actions/{key}")).to(self.agents).await?;
+        let heard = Call::get(&format!("/governor/v1/actions/{key}"))
+            .to(self.agents)
+            .await?;
         match heard.status {
             200 => Ok(Some(heard.json())),
             404 => Ok(None),
@@ -220,7 +253,12 @@ impl Governor {
     pub(crate) async fn ask(&self, target: &str) -> Result<Heard, Unheard> {
         let bearer = format!("Bearer {}", self.token);
         let fields = [("authorization", bearer.as_str())];
-        let call = Call { method: "GET", target, fields: &fields, body: "" };
+        let call = Call {
+            method: "GET",
+            target,
+            fields: &fields,
+            body: "",
+        };
         call.to(self.operators).await
     }
 
@@ -231,7 +269,12 @@ impl Governor {
         let confirm = rategov_core::action::choices::CONFIRM_SECOND_EFFECT;
         let body = serde_json::json!({ "choice": choice, "confirm": confirm }).to_string();
         let target = format!("/api/v1/escalations/{escalation}/decide");
-        let call = Call { method: "POST", target: &target, fields: &fields, body: &body };
+        let call = Call {
+            method: "POST",
+            target: &target,
+            fields: &fields,
+            body: &body,
+        };
         call.to(self.operators).await
     }
 }

@@ -63,7 +63,10 @@ impl Home {
 
     /// The same, with its data elsewhere.
     pub(crate) fn with_data(self, data: &Path) -> Home {
-        Home { data: data.to_owned(), ..self }
+        Home {
+            data: data.to_owned(),
+            ..self
+        }
     }
 
     /// Writes another configuration.

@@ -18,7 +18,9 @@ pub(crate) struct Wait {
 impl Wait {
     /// Begins to wait.
     pub(crate) fn begin() -> Wait {
-        Wait { last: Instant::now() + PATIENCE }
+        Wait {
+            last: Instant::now() + PATIENCE,
+        }
     }
 
     /// Waits for the next look; `false` if it has taken too long.
