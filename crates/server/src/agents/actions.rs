@@ -167,10 +167,15 @@ pub fn can_be_sent_anew(row: &ActionRow) -> bool {
 
 /// The stored result of an action, as its caller would have got it.
 pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
-    let found = find_action(gateway, &action.to_string(), Whose::Everybody).await?;
-    let row = found.ok_or_else(not_found)?;
     let reader = gateway.0.driver.store().reader();
-    let result = blocking(move || reader.result(action)).await?;
+    let stored = blocking(move || {
+        let row = reader.action(action)?;
+        Ok((row, reader.result(action)?))
+    });
+    let (row, result) = stored.await?;
+    let Some(row) = row.map(|it| it.row) else {
+        return Err(not_found());
+    };
     let context = Context {
         action,
         attempts: row.attempts,

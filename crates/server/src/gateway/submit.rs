@@ -6,7 +6,6 @@ use rategov_core::action::problem::Code;
 use rategov_core::engine::{Output, Submit};
 use rategov_core::event::Requested;
 use rategov_core::id::{Account, ActionId};
-use rategov_core::word::State;
 use rategov_store::Attachment;
 use tokio::sync::oneshot;
 
@@ -43,7 +42,7 @@ impl Gateway {
         while let Some(mail) = mailbox.try_next() {
             if let Mail::Output(Output::Join { existing, .. }) = &mail {
                 guard.disarm();
-                return self.join(&cell, *existing).await;
+                return self.join(*existing).await;
             }
             first.push(mail);
         }
@@ -56,17 +55,10 @@ impl Gateway {
         Ok(Out::Reply(Box::new(reply), guard))
     }
 
-    /// Waits for an action that exists, or takes its stored result. What is with a
-    /// person takes as long as people do: its callers are told so, and let go.
-    async fn join(&self, cell: &Cell, existing: ActionId) -> Given<Out> {
-        let state = self
-            .0
-            .driver
-            .look(cell, |engine, now| engine.action(now, existing))
-            .map(|view| view.row.state);
+    /// Waits for an action that exists, or takes its stored result.
+    async fn join(&self, existing: ActionId) -> Given<Out> {
         let (caller, answer) = oneshot::channel();
-        if state != Some(State::Escalated)
-            && self.0.driver.write_to(existing, Mail::Joiner(caller))
+        if self.0.driver.write_to(existing, Mail::Joiner(caller))
             && let Ok(reply) = answer.await
         {
             return Ok(Out::Joined(Box::new(reply)));
@@ -112,7 +104,7 @@ impl Gateway {
         }
         match crate::agents::can_be_sent_anew(&row) {
             true => Ok(None),
-            false => self.join(&cell, row.requested.action).await.map(Some),
+            false => self.join(row.requested.action).await.map(Some),
         }
     }
 }
