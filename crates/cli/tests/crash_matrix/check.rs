@@ -8,7 +8,9 @@
 //! | every attempt that arrived is recorded | ledger against the action's attempts |
 //! | what was recorded is found by its key | the agents' interface |
 //! | done means one effect, failed and cancelled mean none | ledger against the action's state |
+//! | attempts and look-ups stay within the class's budget, restarts included | the action |
 //! | a look-up settles by itself what can be looked up | the action's state |
+//! | a key that its provider honours is sent again by itself | the action's attempts |
 //! | a repeat of the call joins or gets the result, it is not sent again | ledger before and after |
 //! | a key with another payload is refused | the answer, and the ledger |
 
@@ -20,7 +22,7 @@ use super::life::Settled;
 use super::plan::Kind;
 use super::support::caller::{Heard, Unheard};
 use super::support::governor::Governor;
-use super::support::home::SECRET;
+use super::support::home::{LOOKUPS_MAX, SECRET};
 
 /// The writes that arrived at a provider.
 pub(crate) fn posts(provider: &Handle) -> Vec<Arrival> {
@@ -87,6 +89,7 @@ impl<'p> Facts<'p> {
                         format!("the caller got a success, the state is {}", action["state"])
                     });
                 }
+                self.within_budget(action);
                 self.state_is_true(action);
             }
             Settled::Unknown => {
@@ -191,6 +194,24 @@ impl<'p> Facts<'p> {
         self.ledger_is_clean();
     }
 
+    /// Whether no restart was a fresh start, and nobody is asked too early.
+    fn within_budget(&mut self, action: &Value) {
+        let attempts = action["attempts"].as_u64().unwrap_or(u64::MAX);
+        let lookups = action["lookups"].as_u64().unwrap_or(u64::MAX);
+        let attempts_max = self.kind.attempts_max();
+        self.must(attempts <= attempts_max && lookups <= LOOKUPS_MAX, || {
+            format!("{attempts} attempts and {lookups} look-ups")
+        });
+        if self.kind == Kind::Keyed && action["state"] == "escalated" {
+            let sends = action["attempts_made"].as_array();
+            let failed = |send: &Value| send["status"] == 500;
+            let failed = sends.is_some_and(|sends| sends.iter().any(failed));
+            self.must(failed || attempts == attempts_max, || {
+                format!("a person is asked after {attempts} lost attempts under a good key")
+            });
+        }
+    }
+
     /// Whether a state says what the provider knows.
     fn state_is_true(&mut self, action: &Value) {
         let effects = self.effects();
@@ -228,9 +249,9 @@ impl<'p> Facts<'p> {
             self.must(ours.is_none(), || {
                 format!("{ours:?} leaked to the provider")
             });
-            self.must(arrival.body_sha256 == posts[0].body_sha256, || {
-                "the payload under the key has changed".to_owned()
-            });
+            let same =
+                arrival.body_sha256 == posts[0].body_sha256 && arrival.target == posts[0].target;
+            self.must(same, || "the call under the key has changed".to_owned());
             self.must(arrival.credential == label_of(SECRET), || {
                 "an attempt used another credential".to_owned()
             });

@@ -110,14 +110,39 @@ pub(crate) async fn provider(fault: Fault) -> Running {
     };
     let running = fake_provider::serve(options).await.expect("a free port");
     for step in fault.script() {
-        let written: WrittenStep = serde_json::from_value(step).expect("the keys are known");
-        let step = written.step().unwrap_or_else(|cause| panic!("{cause}"));
-        running
-            .handle
-            .push_steps(vec![step])
-            .expect("a short script");
+        push(&running, step);
     }
     running
+}
+
+/// A provider to which many writes come at once, of which some meet a fault.
+pub(crate) async fn crowded() -> Running {
+    let running = provider(Fault::Nothing).await;
+    for fault in [
+        Fault::ResetAfterEffect,
+        Fault::Error500AfterEffect,
+        Fault::CloseAfterEffect,
+        Fault::Busy503,
+        Fault::ResetBeforeEffect,
+        Fault::HalfBody,
+        Fault::SilenceAfterEffect,
+    ] {
+        for mut step in fault.script() {
+            // Two calls between two faults are served.
+            step["skip"] = json!(2);
+            push(&running, step);
+        }
+    }
+    running
+}
+
+fn push(running: &Running, step: Value) {
+    let written: WrittenStep = serde_json::from_value(step).expect("the keys are known");
+    let step = written.step().unwrap_or_else(|cause| panic!("{cause}"));
+    running
+        .handle
+        .push_steps(vec![step])
+        .expect("a short script");
 }
 
 /// What happens to its doors just before the call comes in.

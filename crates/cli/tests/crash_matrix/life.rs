@@ -2,6 +2,7 @@
 //! what was seen.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use serde_json::Value;
 
@@ -24,7 +25,8 @@ const STRIDE: usize = 25;
 pub(crate) struct Life {
     /// The write.
     pub(crate) kind: Kind,
-    fault: Fault,
+    /// What its provider does to it.
+    pub(crate) fault: Fault,
     plan: Plan,
 }
 
@@ -63,36 +65,54 @@ pub(crate) enum Settled {
     Never(Value),
 }
 
-/// The operation: its names, and how it is asked for.
+/// An operation: its names, and how it is asked for.
+#[derive(Clone)]
 pub(crate) struct Operation {
-    kind: Kind,
+    /// What kind of write it is.
+    pub(crate) kind: Kind,
     /// Its key.
     pub(crate) key: String,
     body: String,
 }
 
 impl Operation {
-    /// The one of a case.
+    /// The only one of a case.
     pub(crate) fn new(kind: Kind) -> Operation {
-        let key = "operation-1".to_owned();
-        let body = serde_json::json!({ "external_ref": "order-77", "amount": 7 }).to_string();
+        Operation::numbered(kind, 1)
+    }
+
+    /// One of several. Its provider knows it by its key, too.
+    pub(crate) fn numbered(kind: Kind, n: usize) -> Operation {
+        let key = format!("operation-{n}");
+        let body = serde_json::json!({ "external_ref": key, "amount": 7 }).to_string();
         Operation { kind, key, body }
+    }
+
+    /// What its provider is asked for, by which it is told from others in the
+    /// ledger, with a key or without.
+    pub(crate) fn target(&self) -> String {
+        format!("{}?as={}", self.kind.path(), self.key)
     }
 
     /// Asks for it once.
     pub(crate) async fn ask(&self, governor: &Governor) -> Result<Heard, Unheard> {
-        self.ask_with(governor, &self.body).await
+        self.ask_at(governor.agents).await
+    }
+
+    /// The same, knowing only where.
+    pub(crate) async fn ask_at(&self, agents: SocketAddr) -> Result<Heard, Unheard> {
+        self.ask_with(agents, &self.body).await
     }
 
     /// Asks under its key, with any payload.
-    async fn ask_with(&self, governor: &Governor, body: &str) -> Result<Heard, Unheard> {
+    async fn ask_with(&self, agents: SocketAddr, body: &str) -> Result<Heard, Unheard> {
         let call = Call {
             method: "POST",
-            target: &format!("/fake{}", self.kind.path()),
+            target: &format!("/fake{}", self.target()),
             fields: &[(self.kind.key_header(), &self.key)],
             body,
         };
-        call.to(governor.agents).await
+        call.to(agents).await
     }
 }
 
@@ -246,7 +266,7 @@ async fn last(
     // And by mistake with another payload under it.
     if let Settled::As(_) = &after {
         let other = operation
-            .ask_with(&governor, r#"{"external_ref":"order-78"}"#)
+            .ask_with(governor.agents, r#"{"external_ref":"order-78"}"#)
             .await;
         facts.after_reuse(other.as_ref());
     }

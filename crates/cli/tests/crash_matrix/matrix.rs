@@ -48,18 +48,23 @@ pub(crate) struct Matrix<C> {
 impl<C: Case> Matrix<C> {
     /// What is to be run here and now.
     fn chosen(self) -> Vec<C> {
-        let only = std::env::var(ONLY).ok();
-        let full = only.is_some() || std::env::var_os(FULL).is_some();
+        if let Ok(only) = std::env::var(ONLY) {
+            let named = |case: &C| case.to_string().contains(&only);
+            return self.cases.into_iter().filter(named).collect();
+        }
+        match std::env::var_os(FULL) {
+            Some(_) => self.cases,
+            None => self.sample(),
+        }
+    }
+
+    /// The essential cases and every n-th.
+    pub(crate) fn sample(&self) -> Vec<C> {
         let sampled = |n: usize, case: &C| n.is_multiple_of(self.stride) || case.is_essential();
-        self.cases
-            .into_iter()
-            .enumerate()
-            .filter(|(n, case)| full || sampled(*n, case))
-            .map(|(_, case)| case)
-            .filter(|case| {
-                only.as_ref()
-                    .is_none_or(|only| case.to_string().contains(only))
-            })
+        let cases = self.cases.iter().enumerate();
+        cases
+            .filter(|(n, case)| sampled(*n, case))
+            .map(|(_, case)| *case)
             .collect()
     }
 }

@@ -133,6 +133,12 @@ impl Case for Deciding {
         story.must(status == Ok(424), || format!("the call got {status:?}"));
         let question = question(&settled(&mut governor, &operation.key).await);
         story.must(question.is_some(), || "nobody is asked".to_owned());
+        // A repeat is not kept waiting for a person; it is told who is asked.
+        let again = operation.ask(&governor).await;
+        let told = again.ok().map(|heard| heard.json()["escalation"].clone());
+        story.must(told == question.clone().map(Value::String), || {
+            format!("a repeat is told of {told:?}, not {question:?}")
+        });
         governor.killed().await;
         let Some(question) = question else {
             return story;

@@ -20,12 +20,23 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Each.
+    pub(crate) const ALL: [Kind; 3] = [Kind::LookedUp, Kind::Keyed, Kind::Uncertain];
+
     /// Where such a write goes.
     pub(crate) fn path(self) -> &'static str {
         match self {
             Kind::LookedUp => "/records",
             Kind::Keyed => "/orders",
             Kind::Uncertain => "/invites",
+        }
+    }
+
+    /// Attempts that its class allows.
+    pub(crate) fn attempts_max(self) -> u64 {
+        match self {
+            Kind::LookedUp | Kind::Keyed => 4,
+            Kind::Uncertain => 3,
         }
     }
 
@@ -54,6 +65,11 @@ impl fmt::Display for Kill {
 }
 
 impl Kill {
+    /// At a pass of a point.
+    pub(crate) fn at(point: Point, pass: u32) -> Kill {
+        Kill { point, pass }
+    }
+
     /// Where a governor dies while a person decides: its engine, its writer, and
     /// the send that a decision can bring.
     pub(crate) fn around_a_decision() -> Vec<Kill> {

@@ -8,6 +8,9 @@ use tempfile::TempDir;
 /// The provider's credential; the governor gets it by a variable.
 pub(crate) const SECRET: &str = "sk-crash-matrix";
 
+/// Look-ups that [`CONFIGURATION`] allows one action.
+pub(crate) const LOOKUPS_MAX: u64 = 8;
+
 /// Every span is short, so that a whole life fits into a second or two; which
 /// is longer than which stays as in production.
 const CONFIGURATION: &str = r#"
