@@ -5,6 +5,7 @@
 //! | at most one effect | the provider's ledger |
 //! | one key, one payload, one credential on every attempt | the provider's ledger |
 //! | an uncertain write is not sent again unless it was surely not processed | the provider's ledger |
+//! | what can be looked up is looked up before it is sent again in doubt | the provider's ledger |
 //! | every attempt that arrived is recorded | ledger against the action's attempts |
 //! | what was recorded is found by its key | the agents' interface |
 //! | done means one effect, failed and cancelled mean none | ledger against the action's state |
@@ -257,13 +258,41 @@ impl<'p> Facts<'p> {
             });
         }
         if self.kind == Kind::Uncertain {
-            let refused = |arrival: &Arrival| match &arrival.verdict {
-                Verdict::Faulted(by) => by == "429",
-                Verdict::Refused(_) => true,
-                Verdict::Accepted => false,
-            };
-            let open = posts.iter().filter(|arrival| !refused(arrival)).count();
+            let open = posts.iter().filter(|arrival| may_be_done(arrival)).count();
             self.must(open <= 1, || format!("{open} attempts may have arrived"));
         }
+        if self.kind == Kind::LookedUp {
+            self.looked_before_each_repeat();
+        }
+    }
+
+    /// Whether what may have been done was asked about before it was sent again.
+    /// The provider would notice the key; one that forgets it would not.
+    fn looked_before_each_repeat(&mut self) {
+        let ledger = self.provider.ledger();
+        let mut in_doubt = false;
+        let mut blind = 0;
+        for arrival in ledger.arrivals() {
+            if arrival.method == "POST" {
+                blind += u32::from(in_doubt);
+                in_doubt = may_be_done(arrival);
+            } else if arrival.verdict == Verdict::Accepted {
+                // A look-up that failed says nothing.
+                in_doubt = false;
+            }
+        }
+        drop(ledger);
+        self.must(blind == 0, || {
+            format!("{blind} times sent again in doubt and without a look-up")
+        });
+    }
+}
+
+/// Whether an attempt may have been carried out, as far as its governor can know.
+fn may_be_done(arrival: &Arrival) -> bool {
+    match &arrival.verdict {
+        Verdict::Faulted(by) => by != "429",
+        Verdict::Refused(_) => false,
+        Verdict::Accepted => true,
     }
 }
