@@ -127,14 +127,23 @@ impl Driver {
         }))
     }
 
-    /// Connects the journal's answers. They come on its writer's thread.
+    /// Connects the journal's answers. They come from its writer's thread, a
+    /// batch at a time, and a task of the runtime carries them out: what they let
+    /// go is then started by the thread that does the work, which needs no waking.
     pub fn listen_to_journal(&self) {
         let weak: Weak<Inner> = Arc::downgrade(&self.0);
-        self.0.store.on_ack(Box::new(move |ack: Ack| {
-            if let Some(inner) = weak.upgrade() {
-                Driver(inner).acknowledge(&ack);
-            }
+        // As many are on their way as records fit into the journal's queue.
+        let (sender, mut batches) = tokio::sync::mpsc::unbounded_channel::<Vec<Ack>>();
+        self.0.store.on_acks(Box::new(move |acks| {
+            // Without a receiver the driver is gone, and nobody waits for anything.
+            let _ = sender.send(acks);
         }));
+        self.0.runtime.spawn(async move {
+            while let Some(acks) = batches.recv().await {
+                let Some(inner) = weak.upgrade() else { return };
+                Driver(inner).acknowledge(&acks);
+            }
+        });
     }
 
     /// The clocks.
@@ -333,10 +342,12 @@ impl Driver {
         mut receipt: Option<&mut Receipt>,
     ) -> Vec<Booking> {
         let mut bookings = Vec::new();
+        // The writer is woken once, after all of it is there.
+        let mut run = self.0.journal.begin();
         while let Some(output) = engine.poll_output() {
             match output {
                 Output::Record(record) => {
-                    self.append(cell, engine, record, receipt.as_deref_mut());
+                    self.append(cell, engine, &mut run, record, receipt.as_deref_mut());
                 }
                 Output::ChargeTask {
                     task,
@@ -396,6 +407,7 @@ impl Driver {
         &self,
         cell: &Cell,
         engine: &mut Engine,
+        run: &mut rategov_store::Run<'_>,
         record: Record,
         receipt: Option<&mut Receipt>,
     ) {
@@ -409,7 +421,7 @@ impl Driver {
             record,
             attachments,
         };
-        if self.hand_over(entry, receipt).is_err() {
+        if self.hand_over(run, entry, receipt).is_err() {
             engine.handle_commit_failed(seq);
         }
     }
@@ -417,6 +429,7 @@ impl Driver {
     /// Gives a record to the journal, and counts those that it took.
     fn hand_over(
         &self,
+        run: &mut rategov_store::Run<'_>,
         entry: Entry,
         receipt: Option<&mut Receipt>,
     ) -> Result<(), rategov_store::Full> {
@@ -428,7 +441,7 @@ impl Driver {
         }
         // Counted first: the answer may be there before this returns.
         self.0.handed_over.fetch_add(1, Ordering::AcqRel);
-        let taken = self.0.journal.enqueue(entry);
+        let taken = run.enqueue(entry);
         if taken.is_err() {
             self.0.handed_over.fetch_sub(1, Ordering::AcqRel);
             self.0.receipts.void(&source, generation, seq);
@@ -450,45 +463,64 @@ impl Driver {
         }
     }
 
-    /// The journal's word on one record.
-    fn acknowledge(&self, ack: &Ack) {
-        self.follow(ack);
-        self.0.receipts.settle(ack);
-        if !matches!(ack.source, Source::Governor) {
-            self.0.answered.fetch_add(1, Ordering::AcqRel);
+    /// The journal's word on some records, in their order.
+    fn acknowledge(&self, acks: &[Ack]) {
+        let same =
+            |one: &Ack, next: &Ack| one.source == next.source && one.generation == next.generation;
+        for acks in acks.chunk_by(same) {
+            let Some(Ack {
+                source, generation, ..
+            }) = acks.first()
+            else {
+                continue;
+            };
+            self.follow(source, *generation, acks);
+            acks.iter().for_each(|ack| self.0.receipts.settle(ack));
+            if !matches!(source, Source::Governor) {
+                self.0
+                    .answered
+                    .fetch_add(acks.len() as u64, Ordering::AcqRel);
+            }
         }
     }
 
-    fn follow(&self, ack: &Ack) {
-        match &ack.source {
+    /// Tells an engine what became of some of its records.
+    fn follow(&self, source: &Source, generation: u32, acks: &[Ack]) {
+        match source {
             Source::Account(account) => {
                 let Some(cell) = self.cell_of(account) else {
                     return;
                 };
-                if cell.generation != ack.generation {
+                if cell.generation != generation {
                     return;
                 }
-                self.with(&cell, |engine| match &ack.result {
-                    Ok(()) => engine.handle_committed(ack.seq),
-                    Err(cause) => {
-                        tracing::error!(%account, %cause, "a commit was lost");
-                        engine.handle_commit_failed(ack.seq);
+                self.with(&cell, |engine| {
+                    for ack in acks {
+                        match &ack.result {
+                            Ok(()) => engine.handle_committed(ack.seq),
+                            Err(cause) => {
+                                tracing::error!(%account, %cause, "a commit was lost");
+                                engine.handle_commit_failed(ack.seq);
+                            }
+                        }
                     }
                 });
             }
             Source::Governor => {
-                if let Err(cause) = &ack.result {
+                for cause in acks.iter().filter_map(|ack| ack.result.as_ref().err()) {
                     tracing::error!(%cause, "a start or change of policy is not in the journal");
                 }
             }
             Source::Tasks => {
-                if self.0.tasks_generation.load(Ordering::Acquire) != ack.generation {
+                if self.0.tasks_generation.load(Ordering::Acquire) != generation {
                     return;
                 }
                 let mut tasks = lock(&self.0.tasks);
-                match &ack.result {
-                    Ok(()) => tasks.handle_committed(ack.seq),
-                    Err(_) => tasks.handle_commit_failed(),
+                for ack in acks {
+                    match &ack.result {
+                        Ok(()) => tasks.handle_committed(ack.seq),
+                        Err(_) => tasks.handle_commit_failed(),
+                    }
                 }
                 self.pump_tasks(&mut tasks, None);
             }
@@ -496,14 +528,14 @@ impl Driver {
     }
 }
 
-/// What chance gives to one call of an engine.
+/// What chance gives to one call of an engine. The last 32 bits of a UUID
+/// version 7 are random and serve as the draw, too: whoever sees the id of a
+/// question learns what a delay of the past was drawn from, and nothing else.
 pub fn chance() -> Chance {
-    let id = uuid::Uuid::now_v7();
-    let random = uuid::Uuid::new_v4();
-    let (high, _) = random.as_u64_pair();
+    let id = uuid::Uuid::now_v7().as_u128();
     Chance {
-        draw: Draw::from_u32((high >> 32) as u32),
-        id: id.as_u128(),
+        draw: Draw::from_u32(id as u32),
+        id,
     }
 }
 
