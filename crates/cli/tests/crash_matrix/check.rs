@@ -204,9 +204,11 @@ impl<'p> Facts<'p> {
             format!("{attempts} attempts and {lookups} look-ups")
         });
         if self.kind == Kind::Keyed && action["state"] == "escalated" {
-            let sends = action["attempts_made"].as_array();
+            // The list of attempts is read from the tables, which an action in hand
+            // can be a moment ahead of.
             let failed = |send: &Value| send["status"] == 500;
-            let failed = sends.is_some_and(|sends| sends.iter().any(failed));
+            let sends = action["attempts_made"].as_array();
+            let failed = failed(action) || sends.is_some_and(|sends| sends.iter().any(failed));
             self.must(failed || attempts == attempts_max, || {
                 format!("a person is asked after {attempts} lost attempts under a good key")
             });
