@@ -202,6 +202,7 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
                 .with("action", action.to_string())
                 .with("state", row.state.word())
                 .with("operation_id", row.operation_id.clone())
+                .with("escalation", row.escalation.map(|id| id.to_string()))
                 .next(next_step(&row, Kept::No));
             let context = Some(context);
             Ok(Out::Joined(Box::new(Reply::Governor { problem, context })))

@@ -140,6 +140,7 @@ impl Runner {
         escalation: Option<EscalationId>,
         retry_at: Option<Moment>,
     ) {
+        self.with_person = state == State::Escalated;
         if state == State::Succeeded
             && let Some(found) = self.found.take()
         {

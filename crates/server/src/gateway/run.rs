@@ -54,6 +54,9 @@ pub struct Runner {
     pub(super) waited: Span,
     pub(super) wait_from: Moment,
     pub(super) reason: Option<&'static str>,
+    /// A person is asked what is to be done. That is durable, and takes as long as
+    /// people do: nobody is kept waiting for it.
+    pub(super) with_person: bool,
     /// When its callers are let go, sent or not.
     patience: Option<Instant>,
 }
@@ -97,8 +100,22 @@ impl Runner {
             waited: Span::ZERO,
             wait_from,
             reason: None,
+            with_person: false,
             patience: None,
         }
+    }
+
+    /// The same for an action that a restart found, as its row has it.
+    pub fn resumed(
+        driver: Driver,
+        cell: Arc<Cell>,
+        mailbox: Mailbox,
+        job: Job,
+        state: State,
+    ) -> Runner {
+        let mut runner = Runner::new(driver, cell, mailbox, job, None);
+        runner.with_person = state == State::Escalated;
+        runner
     }
 
     pub(super) fn id(&self) -> ActionId {
@@ -159,21 +176,25 @@ impl Runner {
     async fn follow(&mut self, output: Output) -> bool {
         match output {
             Output::Parked(parked) => {
+                self.with_person = false;
                 self.reason = Some(parked.reason.word());
                 false
             }
             Output::Grant(grant) => {
+                self.with_person = false;
                 self.stop_waiting();
                 self.attempt(grant).await;
                 false
             }
             Output::Lookup(grant) => {
+                self.with_person = false;
                 self.stop_waiting();
                 self.look_up(grant.lookup).await;
                 self.wait_from = self.driver.clock().now();
                 false
             }
             Output::Continue { next, .. } => {
+                self.with_person &= next == Following::Decision;
                 self.reason = Some(match next {
                     Following::Attempt => WaitReason::Backoff.word(),
                     Following::Lookup => "reconciliation",
@@ -230,6 +251,10 @@ impl Runner {
     }
 
     fn take_joiner(&mut self, caller: Caller) {
+        if self.with_person {
+            // Dropped: the caller gets what the tables say about the action.
+            return;
+        }
         if self.callers.len() < JOINERS_MAX && self.job.purpose == Purpose::Write {
             self.callers.push(caller);
             return;
