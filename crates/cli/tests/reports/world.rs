@@ -12,7 +12,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -133,19 +133,32 @@ pub(crate) fn play<T, F: Future<Output = T>>(
 
 /// Keeps time from going on before a moment is over.
 ///
-/// The runtime asks before it parks, which is when time jumps. It may park once
-/// each time that the usher has found everything at rest; otherwise the usher is
-/// woken instead, and looks again.
+/// The runtime asks before it parks, which is when time jumps. It may jump once
+/// each time that the usher has found everything at rest; then the usher is woken
+/// before the next jump, and looks again.
 #[derive(Debug, Default)]
 struct Usher {
-    at_rest: AtomicBool,
+    state: AtomicU8,
     look_again: Notify,
 }
 
+/// The usher looks whether the moment is over.
+const LOOKS: u8 = 0;
+/// It is over; time may jump.
+const AT_REST: u8 = 1;
+/// Time has jumped; what follows from that has not been looked at.
+const JUMPED: u8 = 2;
+
 impl Usher {
     fn before_a_jump(&self) {
-        if !self.at_rest.swap(false, Ordering::AcqRel) {
-            self.look_again.notify_one();
+        match self.state.load(Ordering::Acquire) {
+            AT_REST => self.state.store(JUMPED, Ordering::Release),
+            JUMPED => {
+                self.state.store(LOOKS, Ordering::Release);
+                self.look_again.notify_one();
+            }
+            // A park that is over at once: it is looking.
+            _ => {}
         }
     }
 
@@ -169,7 +182,7 @@ impl Usher {
                 quiet = if behind > 0 || now != before { 0 } else { quiet + 1 };
                 before = now;
             }
-            self.at_rest.store(true, Ordering::Release);
+            self.state.store(AT_REST, Ordering::Release);
             self.look_again.notified().await;
         }
     }
