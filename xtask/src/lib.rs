@@ -2,8 +2,9 @@
 //!
 //! `cargo xtask test` prepares a machine and runs everything; `cargo xtask tidy`
 //! checks the rules that no compiler knows; `cargo xtask sim` runs the simulated
-//! world for given seeds. Nothing here is part of the product.
+//! world for given seeds; `cargo xtask bench` measures. Nothing here is part of the product.
 
+pub mod bench;
 pub mod needs;
 pub mod sim;
 pub mod steps;

@@ -4,8 +4,9 @@
 
 use std::process::ExitCode;
 
+use xtask::bench::Length;
 use xtask::test::Depth;
-use xtask::{root, sim, test, tidy};
+use xtask::{bench, root, sim, test, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -14,6 +15,7 @@ usage: cargo xtask COMMAND
   tidy                 check the rules that no compiler knows
   sim --seed N         run the simulated world once and print its trace
   sim --seeds A..B     run it for every seed from A up to, but not including, B
+  bench [--quick]      measure the engine, and the gateway beside nginx and Envoy; writes docs/benchmarks.md
 ";
 
 fn main() -> ExitCode {
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
             Ok(seeds) => sim::run(&root(), seeds),
             Err(mistake) => return misuse(&mistake),
         },
+        ["bench"] => bench::run(&root(), Length::Full),
+        ["bench", "--quick"] => bench::run(&root(), Length::Quick),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

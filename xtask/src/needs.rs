@@ -24,6 +24,11 @@ struct Need {
 /// The table: looked for in this order.
 const SYSTEM: &[Need] = &[
     Need {
+        what: "git (which files are the project's)",
+        probe: ("git", &["--version"]),
+        packages: &["git"],
+    },
+    Need {
         what: "a C compiler (SQLite and the cryptography library are built from source)",
         probe: ("cc", &["--version"]),
         packages: &["gcc", "libc6-dev", "make"],
@@ -70,7 +75,7 @@ pub fn system() -> anyhow::Result<End> {
         .flat_map(|need| need.packages)
         .copied()
         .collect();
-    if tools::find("apt-get").is_none() || !is_root() {
+    if !can_install() {
         bail!(
             "missing: {}\nhint: install them, on Debian with `apt-get install {}`",
             names.join(", "),
@@ -78,14 +83,7 @@ pub fn system() -> anyhow::Result<End> {
         );
     }
     eprintln!("installing {}: {}", packages.join(" "), names.join(", "));
-    let mut update = Command::new("apt-get");
-    tools::run(update.args(["-qq", "update"]))?;
-    let mut install = Command::new("apt-get");
-    install.env("DEBIAN_FRONTEND", "noninteractive");
-    install
-        .args(["-qq", "install", "--no-install-recommends", "--yes"])
-        .args(&packages);
-    tools::run(&mut install)?;
+    install(&packages)?;
     let still: Vec<&str> = missing
         .iter()
         .filter(|need| !tools::succeeds(need.probe.0, need.probe.1))
@@ -95,6 +93,31 @@ pub fn system() -> anyhow::Result<End> {
         bail!("still missing after the installation: {}", still.join(", "));
     }
     Ok(End::Done)
+}
+
+/// Installs Debian packages.
+///
+/// # Errors
+/// If this is not Debian, not root, or the installation fails.
+pub fn install(packages: &[&str]) -> anyhow::Result<()> {
+    if !can_install() {
+        bail!(
+            "hint: install it, on Debian with `apt-get install {}`",
+            packages.join(" ")
+        );
+    }
+    let mut update = Command::new("apt-get");
+    tools::run(update.args(["-qq", "update"]))?;
+    let mut install = Command::new("apt-get");
+    install.env("DEBIAN_FRONTEND", "noninteractive");
+    install
+        .args(["-qq", "install", "--no-install-recommends", "--yes"])
+        .args(packages);
+    tools::run(&mut install)
+}
+
+fn can_install() -> bool {
+    tools::find("apt-get").is_some() && is_root()
 }
 
 fn is_root() -> bool {
@@ -120,14 +143,21 @@ impl EndToEnd {
         &self.folder
     }
 
-    /// Whether there are any tests.
+    /// Whether there are any tests: files `tests/test_*.py`.
     pub fn has_tests(&self) -> bool {
-        self.folder.join("tests").is_dir()
+        let Ok(entries) = fs::read_dir(self.folder.join("tests")) else {
+            return false;
+        };
+        entries.flatten().any(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with("test_") && name.ends_with(".py")
+        })
     }
 
-    /// The virtual environment's pytest.
-    pub fn pytest(&self) -> PathBuf {
-        self.folder.join(".venv/bin/pytest")
+    /// The virtual environment's pytest, if it was installed.
+    pub fn pytest(&self) -> Option<PathBuf> {
+        Some(self.folder.join(".venv/bin/pytest")).filter(|file| file.is_file())
     }
 
     /// Makes the virtual environment agree with `requirements.txt`.
@@ -138,7 +168,7 @@ impl EndToEnd {
         }
         let venv = self.folder.join(".venv");
         let stamp = Stamp::new(venv.join("installed-from.txt"), &[&wanted])?;
-        if stamp.is_current() && self.pytest().is_file() {
+        if stamp.is_current() && self.pytest().is_some() {
             return Ok(End::Skipped("unchanged".to_owned()));
         }
         let mut create = Command::new("python3");
@@ -148,7 +178,7 @@ impl EndToEnd {
             .args(["-m", "pip", "install", "--quiet", "--requirement"])
             .arg(&wanted);
         tools::run(&mut install)?;
-        if !self.pytest().is_file() {
+        if self.pytest().is_none() {
             bail!("e2e/requirements.txt brings no pytest\nhint: add a line `pytest==VERSION`");
         }
         stamp.write()?;
@@ -205,5 +235,51 @@ impl Stamp {
     fn write(&self) -> anyhow::Result<()> {
         fs::write(&self.file, &self.content)
             .with_context(|| format!("{} can't be written", self.file.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_installation_is_current_until_what_it_was_made_from_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (wanted, lock) = (folder.path().join("wanted"), folder.path().join("lock"));
+        let stamp = || Stamp::new(folder.path().join("stamp"), &[&wanted, &lock]).unwrap();
+        fs::write(&wanted, "a==1").unwrap();
+        assert!(!stamp().is_current());
+        stamp().write().unwrap();
+        assert!(stamp().is_current());
+        fs::write(&lock, "").unwrap();
+        assert!(
+            !stamp().is_current(),
+            "a lock file that appears changes what is installed"
+        );
+        stamp().write().unwrap();
+        fs::write(&wanted, "a==2").unwrap();
+        assert!(!stamp().is_current());
+    }
+
+    #[test]
+    fn only_files_that_pytest_would_collect_count_as_tests() {
+        let folder = tempfile::tempdir().unwrap();
+        let e2e = EndToEnd::of(folder.path());
+        assert!(!e2e.has_tests());
+        fs::create_dir_all(folder.path().join("e2e/tests")).unwrap();
+        fs::write(folder.path().join("e2e/tests/conftest.py"), "").unwrap();
+        assert!(!e2e.has_tests());
+        fs::write(folder.path().join("e2e/tests/test_sdks.py"), "").unwrap();
+        assert!(e2e.has_tests());
+        assert_eq!(e2e.pytest(), None);
+    }
+
+    #[test]
+    fn without_a_list_nothing_is_installed() {
+        let folder = tempfile::tempdir().unwrap();
+        let e2e = EndToEnd::of(folder.path());
+        let skipped = |why: &str| End::Skipped(why.to_owned());
+        assert_eq!(e2e.python().unwrap(), skipped("no e2e/requirements.txt"));
+        assert_eq!(e2e.node().unwrap(), skipped("no e2e/package.json"));
     }
 }

@@ -7,8 +7,14 @@
 use std::path::Path;
 
 use anyhow::bail;
+use serde_json::Value;
 
 use crate::tools;
+
+/// The crate of the simulated world.
+const PACKAGE: &str = "rategov-sim";
+/// Its program.
+const PROGRAM: &str = "sim";
 
 /// Which seeds to run: from `first` up to, but not including, `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +24,14 @@ pub struct Seeds {
 }
 
 impl Seeds {
+    /// The first `count` seeds.
+    pub const fn up_to(count: u64) -> Seeds {
+        Seeds {
+            first: 0,
+            end: count,
+        }
+    }
+
     /// Reads `--seed N` or `--seeds A..B`. The error is a sentence for a person.
     pub fn parse(words: &[&str]) -> Result<Seeds, String> {
         let number = |text: &str| {
@@ -65,31 +79,25 @@ impl Seeds {
 
 /// Builds the simulator and runs it.
 pub fn run(root: &Path, seeds: Seeds) -> anyhow::Result<()> {
-    if !has_simulator(root) {
-        bail!("crates/sim has no program `sim` yet\nhint: it belongs in crates/sim/src/bin/sim.rs");
+    if !has_simulator(&tools::metadata(root)?) {
+        bail!("crates/sim has no program `sim`\nhint: it belongs in crates/sim/src/bin/sim.rs");
     }
     let mut command = tools::cargo(root);
-    command.args([
-        "run",
-        "--quiet",
-        "--release",
-        "-p",
-        "rategov-sim",
-        "--bin",
-        "sim",
-        "--",
-    ]);
+    command.args(["run", "--quiet", "--release", "--locked"]);
+    command.args(["--package", PACKAGE, "--bin", PROGRAM, "--"]);
     tools::run(command.args(seeds.words()))
 }
 
-/// Whether the simulator's program exists: as a file of the usual places.
-pub fn has_simulator(root: &Path) -> bool {
-    [
-        "crates/sim/src/bin/sim.rs",
-        "crates/sim/src/bin/sim/main.rs",
-    ]
-    .iter()
-    .any(|file| root.join(file).is_file())
+/// Whether the simulator's program is among the targets of cargo's metadata.
+pub fn has_simulator(metadata: &Value) -> bool {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let is_program = |target: &Value| {
+        target["name"] == PROGRAM && list(&target["kind"]).iter().any(|kind| kind == "bin")
+    };
+    list(&metadata["packages"])
+        .iter()
+        .filter(|package| package["name"] == PACKAGE)
+        .any(|package| list(&package["targets"]).iter().any(is_program))
 }
 
 #[cfg(test)]
@@ -130,5 +138,18 @@ mod tests {
             &["--seed", "1", "2"],
             Err("`sim` wants `--seed N` or `--seeds A..B`"),
         );
+    }
+
+    #[test]
+    fn the_simulator_is_found_among_the_targets_of_its_crate() {
+        let metadata = |package: &str, kind: &str| {
+            serde_json::json!({"packages": [
+                {"name": package, "targets": [{"name": "sim", "kind": [kind]}]},
+            ]})
+        };
+        assert!(has_simulator(&metadata("rategov-sim", "bin")));
+        assert!(!has_simulator(&metadata("rategov-sim", "test")));
+        assert!(!has_simulator(&metadata("rategov", "bin")));
+        assert!(!has_simulator(&serde_json::json!({})));
     }
 }

@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::needs::{self, EndToEnd};
+use crate::sim::{self, Seeds};
 use crate::steps::{End, Steps};
 use crate::{tidy, tools};
 
@@ -27,6 +28,11 @@ pub const FULL: &str = "RATEGOV_TEST_FULL";
 /// The variable that tells the end-to-end tests where the binary is.
 pub const BINARY: &str = "RATEGOV_BIN";
 
+/// Seeds of the simulated world that continuous integration runs.
+const SEEDS_SAMPLED: u64 = 1_000;
+/// Seeds of a full run.
+const SEEDS_FULL: u64 = 20_000;
+
 /// Runs every step up to the first failure and prints a summary.
 pub fn run(root: &Path, depth: Depth) -> anyhow::Result<()> {
     let mut steps = Steps::new();
@@ -41,9 +47,9 @@ fn all(root: &Path, depth: Depth, steps: &mut Steps) -> anyhow::Result<()> {
         depth,
         e2e: EndToEnd::of(root),
     };
-    steps.step("tidy", || tidy::run(root).map(|()| End::Done))?;
-    steps.step("format", || run.cargo(&["fmt", "--all", "--", "--check"]))?;
     steps.step("system packages", needs::system)?;
+    steps.step("tidy", || tidy::run(root).map(|()| End::Done))?;
+    steps.step("format", || run.format())?;
     steps.step("python packages", || run.e2e.python())?;
     steps.step("npm packages", || run.e2e.node())?;
     steps.step("clippy", || {
@@ -61,6 +67,7 @@ fn all(root: &Path, depth: Depth, steps: &mut Steps) -> anyhow::Result<()> {
     steps.step("documentation tests", || run.doc_tests())?;
     steps.step("documentation", || run.documentation())?;
     steps.step("licences and sources", || run.deny())?;
+    steps.step("simulation", || run.simulation())?;
     steps.step("end-to-end tests", || run.end_to_end())
 }
 
@@ -89,6 +96,12 @@ impl Run<'_> {
         Ok(End::Done)
     }
 
+    /// Names the files, not their differences: `cargo fmt` makes those go away.
+    fn format(&self) -> anyhow::Result<End> {
+        let done = self.cargo(&["fmt", "--all", "--", "--check", "--files-with-diff"]);
+        done.context("these files are formatted otherwise\nhint: `cargo fmt --all`")
+    }
+
     fn unit_tests(&self) -> anyhow::Result<End> {
         if tools::has_cargo("nextest") {
             let profile = if std::env::var_os("CI").is_some() {
@@ -106,7 +119,14 @@ impl Run<'_> {
             ]);
         }
         eprintln!("cargo-nextest is not installed: `cargo test` runs the tests instead");
-        self.cargo(&["test", "--workspace", "--locked", "--all-targets"])
+        self.cargo(&[
+            "test",
+            "--workspace",
+            "--locked",
+            "--lib",
+            "--bins",
+            "--tests",
+        ])
     }
 
     fn doc_tests(&self) -> anyhow::Result<End> {
@@ -128,22 +148,29 @@ impl Run<'_> {
         if !tools::has_cargo("deny") {
             return Ok(End::Skipped("cargo-deny is not installed".to_owned()));
         }
-        self.cargo(&[
-            "deny",
-            "--all-features",
-            "check",
-            "bans",
-            "licenses",
-            "sources",
-        ])
+        self.cargo(&["deny", "--locked", "check", "bans", "licenses", "sources"])
+    }
+
+    fn simulation(&self) -> anyhow::Result<End> {
+        if !sim::has_simulator(&tools::metadata(self.root)?) {
+            return Ok(End::Skipped("crates/sim has no program `sim`".to_owned()));
+        }
+        let seeds = match self.depth {
+            Depth::Sampled => SEEDS_SAMPLED,
+            Depth::Full => SEEDS_FULL,
+        };
+        sim::run(self.root, Seeds::up_to(seeds))?;
+        Ok(End::Done)
     }
 
     fn end_to_end(&self) -> anyhow::Result<End> {
         if !self.e2e.has_tests() {
-            return Ok(End::Skipped("no e2e/tests".to_owned()));
+            return Ok(End::Skipped("no e2e/tests/test_*.py".to_owned()));
         }
+        let pytest = self.e2e.pytest();
+        let pytest = pytest.context("there is no pytest\nhint: name it in e2e/requirements.txt")?;
         let binary = self.binary()?;
-        let mut pytest = Command::new(self.e2e.pytest());
+        let mut pytest = Command::new(pytest);
         self.mark(&mut pytest);
         pytest.current_dir(self.e2e.folder()).env(BINARY, binary);
         pytest.args(["-p", "no:cacheprovider", "--durations=10", "tests"]);

@@ -13,6 +13,13 @@ pub fn cargo(root: &Path) -> Command {
     command
 }
 
+/// What cargo knows of the workspace: packages, their targets and dependencies.
+pub fn metadata(root: &Path) -> anyhow::Result<serde_json::Value> {
+    let mut command = cargo(root);
+    command.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
+    Ok(serde_json::from_str(&read(&mut command)?)?)
+}
+
 /// Runs to the end with this terminal; an error unless it succeeds.
 pub fn run(command: &mut Command) -> anyhow::Result<()> {
     let shown = shown(command);

@@ -198,7 +198,7 @@ pub(crate) enum Escalations {
         /// What you found out.
         #[arg(long)]
         note: Option<String>,
-        /// Typed confirmation for an answer that can cause a second effect: the action's id.
+        /// Typed confirmation for an answer that can cause a second effect; `show` says which text.
         #[arg(long)]
         confirm: Option<String>,
     },

@@ -262,7 +262,7 @@ impl ActionRow {
                     self.maybe_arrived = true;
                     self.last_sent_at = Some(at);
                 }
-                self.code = outcome.word().to_owned();
+                outcome.word().clone_into(&mut self.code);
                 self.uncertain |= self.requested.class.is_write()
                     && matches!(certainty, Certainty::Unknown | Certainty::CommittedBodyLost);
                 if *certainty == Certainty::Definite && *outcome == Outcome::Done {
@@ -328,7 +328,7 @@ impl ActionRow {
                     Outcome::Failed
                 };
                 self.state = State::Waiting;
-                self.code = known.word().to_owned();
+                known.word().clone_into(&mut self.code);
             }
             Event::Escalated { escalation, .. } => {
                 self.escalation = Some(*escalation);
@@ -365,14 +365,14 @@ impl ActionRow {
             Choice::RetrySameKey | Choice::Wait | Choice::RaiseQuota => self.not_before = at,
             Choice::ItHappened => {
                 self.uncertain = false;
-                self.code = Outcome::Done.word().to_owned();
+                Outcome::Done.word().clone_into(&mut self.code);
             }
             Choice::ItDidNot => {
                 self.uncertain = false;
                 self.maybe_arrived = false;
-                self.code = Outcome::Failed.word().to_owned();
+                Outcome::Failed.word().clone_into(&mut self.code);
             }
-            Choice::SendNew => self.code = SUPERSEDED.to_owned(),
+            Choice::SendNew => SUPERSEDED.clone_into(&mut self.code),
             Choice::Cancel | Choice::ChangePlan => self.cancelled = true,
         }
     }

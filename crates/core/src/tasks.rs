@@ -1,27 +1,37 @@
 //! The task book: what spans accounts. A task's budget, its breaker, and its end.
 //!
 //! A task is named by its agent and its own name; calls that name none share
-//! their agent's default task, which has budgets but no end. The book is asked
-//! before each send of a task's action, under the same lock order everywhere:
-//! task book first, engine second.
+//! their agent's default task. The book is asked before each send of a task's
+//! action, under the same lock order everywhere: task book first, engine second.
+//!
+//! | | a task with a name | an agent's default task |
+//! | --- | --- | --- |
+//! | begins | with its first call | with the agent's first call that names none |
+//! | deadline of its calls | `deadline` after its beginning | none |
+//! | budgets | until its end | anew after each `deadline` |
+//! | a cancel | ends it for good | stops what it has in hand, and it goes on |
 //!
 //! Like an engine it is a value with an outbox: what it decides is recorded
-//! first, and `cancelled` is told to the engines only after the journal has it.
+//! first, and `Cancelled` is told to the engines only after the journal has it.
+//! Whoever asked for a cancel is told so by that output, not by the call.
+//! Failures that the breaker counted are forgotten at a restart, which is an
+//! operator's act; budgets and ends are not.
+
+mod roll;
 
 use std::collections::{BTreeMap, VecDeque};
+
+pub use roll::{TASKS_MAX, TASKS_PER_AGENT_MAX};
 
 use crate::action::breaker::{Breaker, Constraint, Path};
 use crate::action::failure::Failure;
 use crate::engine::TaskAllowance;
-use crate::event::{CancelledBy, Durability, Event, Record};
+use crate::event::{CancelledBy, Durability, Event, Record, bounded_text};
 use crate::id::{Agent, RecordSeq, Task};
 use crate::policy::TaskLimits;
 use crate::record::TaskRow;
 use crate::time::{Moment, Span};
-
-/// Tasks that are remembered. When more come, the one that ended or expired
-/// longest ago is forgotten; if none did, the new one is turned away.
-pub const TASKS_MAX: usize = 100_000;
+use roll::{Roll, is_default};
 
 /// The name that calls without a task share.
 pub const DEFAULT_TASK: &str = "default";
@@ -46,14 +56,10 @@ pub enum TaskRefusal {
     DeadlineExceeded,
     /// This path failed identically too often.
     BreakerTripped(Constraint),
-    /// Too many tasks are open.
+    /// Too many tasks are open, of this agent or of all.
     TooMany,
-}
-
-#[derive(Debug)]
-struct Open {
-    row: TaskRow,
-    breaker: Breaker,
+    /// The journal can't be written.
+    AuditUnavailable,
 }
 
 /// What the caller of the book must do.
@@ -76,9 +82,7 @@ pub enum TaskOutput {
 #[derive(Debug)]
 pub struct TaskBook {
     limits: TaskLimits,
-    tasks: BTreeMap<TaskKey, Open>,
-    /// Ended or expired tasks, the oldest first; candidates for forgetting.
-    ended: VecDeque<TaskKey>,
+    roll: Roll,
     last: RecordSeq,
     ready: VecDeque<TaskOutput>,
     held: BTreeMap<RecordSeq, TaskOutput>,
@@ -90,8 +94,7 @@ impl TaskBook {
     pub fn new(limits: TaskLimits) -> TaskBook {
         TaskBook {
             limits,
-            tasks: BTreeMap::new(),
-            ended: VecDeque::new(),
+            roll: Roll::default(),
             last: RecordSeq(0),
             ready: VecDeque::new(),
             held: BTreeMap::new(),
@@ -99,21 +102,21 @@ impl TaskBook {
         }
     }
 
-    /// The book as the tables have it.
-    pub fn restore(limits: TaskLimits, rows: Vec<TaskRow>) -> TaskBook {
+    /// The book as the tables have it; of more than [`TASKS_MAX`] tasks those
+    /// that have not ended, and of these the latest, go first.
+    pub fn restore(limits: TaskLimits, mut rows: Vec<TaskRow>) -> TaskBook {
+        rows.sort_by(|a, b| {
+            (a.cancelled, b.opened_at, &a.agent, &a.task).cmp(&(
+                b.cancelled,
+                a.opened_at,
+                &b.agent,
+                &b.task,
+            ))
+        });
         let mut book = TaskBook::new(limits);
         for row in rows.into_iter().take(TASKS_MAX) {
-            let key = (row.agent.clone(), row.task.clone());
-            if row.cancelled {
-                book.ended.push_back(key.clone());
-            }
-            book.tasks.insert(
-                key,
-                Open {
-                    row,
-                    breaker: Breaker::new(limits.breaker_failures),
-                },
-            );
+            let breaker = Breaker::new(limits.breaker_failures);
+            book.roll.put(row, breaker, limits.deadline);
         }
         book
     }
@@ -130,7 +133,7 @@ impl TaskBook {
         path: &Path,
     ) -> Result<TaskAllowance, TaskRefusal> {
         self.open(now, key, goal)?;
-        let Some(open) = self.tasks.get(key) else {
+        let Some(open) = self.roll.get(key) else {
             return Err(TaskRefusal::TooMany);
         };
         if open.row.cancelled {
@@ -147,35 +150,35 @@ impl TaskBook {
 
     /// What a task still allows.
     pub fn allowance(&self, key: &TaskKey) -> TaskAllowance {
-        match self.tasks.get(key) {
-            Some(open) if open.row.cancelled => TaskAllowance {
-                retries: 0,
-                wait: Span::ZERO,
-            },
-            Some(open) => TaskAllowance {
-                retries: self.limits.max_retries.saturating_sub(open.row.retries),
-                wait: self.limits.max_wait.saturating_sub(open.row.waited),
-            },
-            None => TaskAllowance {
-                retries: self.limits.max_retries,
-                wait: self.limits.max_wait,
-            },
+        let (retries, waited) = match self.roll.get(key) {
+            Some(open) if open.row.cancelled => {
+                return TaskAllowance {
+                    retries: 0,
+                    wait: Span::ZERO,
+                };
+            }
+            Some(open) => (open.row.retries, open.row.waited),
+            None => (0, Span::ZERO),
+        };
+        TaskAllowance {
+            retries: self.limits.max_retries.saturating_sub(retries),
+            wait: self.limits.max_wait.saturating_sub(waited),
         }
     }
 
     /// Whether a granted send may still leave.
     pub fn may_send(&self, key: &TaskKey) -> bool {
-        self.tasks.get(key).is_none_or(|open| !open.row.cancelled)
+        self.roll.get(key).is_none_or(|open| !open.row.cancelled)
     }
 
     /// The deadline of a task, if it is known.
     pub fn deadline(&self, key: &TaskKey) -> Option<Moment> {
-        self.tasks.get(key).map(|open| open.row.deadline)
+        self.roll.get(key).map(|open| open.row.deadline)
     }
 
     /// Books repeats and waiting.
     pub fn charge(&mut self, now: Moment, key: &TaskKey, retries: u32, waited: Span) {
-        let Some(open) = self.tasks.get_mut(key) else {
+        let Some(open) = self.roll.get_mut(key) else {
             return;
         };
         let event = Event::TaskCharged {
@@ -196,21 +199,23 @@ impl TaskBook {
         path: &Path,
         failure: &Failure,
     ) -> Option<Constraint> {
-        self.tasks.get_mut(key)?.breaker.failed(now, path, failure)
+        self.roll.get_mut(key)?.breaker.failed(now, path, failure)
     }
 
     /// A success on a path of a task.
     pub fn succeeded(&mut self, key: &TaskKey, path: &Path) {
-        if let Some(open) = self.tasks.get_mut(key) {
+        if let Some(open) = self.roll.get_mut(key) {
             open.breaker.succeeded(path);
         }
     }
 
     /// A task ends: nothing of it ever sends again. Unknown tasks are opened and
-    /// ended, so that a late call finds them ended.
+    /// ended, so that a late call finds them ended. Of a default task what it has
+    /// in hand is stopped; its budgets stay spent.
     ///
     /// # Errors
-    /// [`TaskRefusal::TooMany`] if the book is full of open tasks.
+    /// [`TaskRefusal::TooMany`] if the book is full of open tasks,
+    /// [`TaskRefusal::AuditUnavailable`] if the end could not be recorded.
     pub fn cancel(
         &mut self,
         now: Moment,
@@ -218,7 +223,7 @@ impl TaskBook {
         by: CancelledBy,
     ) -> Result<(), TaskRefusal> {
         self.open(now, key, None)?;
-        let Some(open) = self.tasks.get_mut(key) else {
+        let Some(open) = self.roll.get_mut(key) else {
             return Err(TaskRefusal::TooMany);
         };
         if open.row.cancelled {
@@ -230,26 +235,36 @@ impl TaskBook {
             by: by.clone(),
         };
         open.row.apply(&event);
-        self.ended.push_back(key.clone());
+        let before = open.row.clone();
+        self.roll.end(now, key);
         let seq = self.record(now, Durability::Power, event);
-        self.held.insert(
-            seq,
-            TaskOutput::Cancelled {
-                key: key.clone(),
-                by,
-            },
-        );
+        let output = TaskOutput::Cancelled {
+            key: key.clone(),
+            by,
+        };
+        self.held.insert(seq, output);
+        if is_default(key) {
+            self.begin(now, key, before.goal);
+            self.charge(now, key, before.retries, before.waited);
+        }
         Ok(())
     }
 
-    /// An operator or another policy gives every path a new chance.
+    /// A person gives a stopped path of one task a new chance.
+    pub fn open_path(&mut self, key: &TaskKey, path: &Path) {
+        if let Some(open) = self.roll.get_mut(key) {
+            open.breaker.reset(path);
+        }
+    }
+
+    /// An operator gives every path a new chance.
     pub fn reset_breakers(&mut self) {
-        for open in self.tasks.values_mut() {
+        for open in self.roll.iter_mut() {
             open.breaker.reset_all(self.limits.breaker_failures);
         }
     }
 
-    /// Other limits are in force from now on.
+    /// Other limits are in force from now on. Deadlines that were given stay.
     pub fn set_limits(&mut self, limits: TaskLimits) {
         self.limits = limits;
         self.reset_breakers();
@@ -262,7 +277,7 @@ impl TaskBook {
 
     /// Every task, for display.
     pub fn rows(&self) -> impl Iterator<Item = &TaskRow> {
-        self.tasks.values().map(|open| &open.row)
+        self.roll.iter().map(|open| &open.row)
     }
 
     /// The next instruction.
@@ -282,51 +297,50 @@ impl TaskBook {
         if !self.poisoned {
             self.poisoned = true;
             self.held.clear();
-            self.ready.clear();
+            self.ready
+                .retain(|output| !matches!(output, TaskOutput::Record(_)));
             self.ready.push_back(TaskOutput::Faulted);
         }
     }
 
+    /// Opens a task that is not known, and begins the next period of a default
+    /// task whose period is over.
     fn open(
         &mut self,
         now: Moment,
         key: &TaskKey,
         goal: Option<String>,
     ) -> Result<(), TaskRefusal> {
-        if self.tasks.contains_key(key) {
+        if self.poisoned {
+            return Err(TaskRefusal::AuditUnavailable);
+        }
+        let known = self.roll.get(key);
+        if known.is_some_and(|open| !(is_default(key) && open.is_over(now))) {
             return Ok(());
         }
-        if TASKS_MAX <= self.tasks.len() && !self.forget_one(now) {
+        if !self.roll.make_room(now, key) {
             return Err(TaskRefusal::TooMany);
         }
-        let deadline = if key.1.as_str() == DEFAULT_TASK {
-            Moment::NEVER
-        } else {
-            now + self.limits.deadline
+        self.begin(now, key, goal);
+        Ok(())
+    }
+
+    fn begin(&mut self, now: Moment, key: &TaskKey, goal: Option<String>) {
+        let deadline = match is_default(key) {
+            true => Moment::NEVER,
+            false => now + self.limits.deadline,
         };
         let event = Event::TaskOpened {
             task: key.1.clone(),
             agent: key.0.clone(),
-            goal: goal.map(|goal| crate::event::bounded_text(&goal)),
+            goal: goal.map(|goal| bounded_text(&goal)),
             deadline,
         };
         if let Some(row) = TaskRow::open(&event, now) {
             let breaker = Breaker::new(self.limits.breaker_failures);
-            self.tasks.insert(key.clone(), Open { row, breaker });
+            self.roll.put(row, breaker, self.limits.deadline);
         }
         self.record(now, Durability::Process, event);
-        Ok(())
-    }
-
-    /// Forgets the task that ended longest ago, else one whose deadline has passed.
-    fn forget_one(&mut self, now: Moment) -> bool {
-        let ended = self.ended.pop_front().or_else(|| {
-            self.tasks
-                .iter()
-                .find(|(_, open)| open.row.deadline < now)
-                .map(|(key, _)| key.clone())
-        });
-        ended.is_some_and(|key| self.tasks.remove(&key).is_some())
     }
 
     fn record(&mut self, at: Moment, durability: Durability, event: Event) -> RecordSeq {

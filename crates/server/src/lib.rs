@@ -15,6 +15,7 @@ pub mod fail;
 pub mod gateway;
 mod listen;
 pub mod operators;
+mod raw_head;
 pub mod route;
 pub mod start;
 pub mod wire;

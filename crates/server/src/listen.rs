@@ -4,8 +4,8 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,9 +17,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::fail;
 use crate::gateway::problem::{Problem, RequestCode};
+use crate::raw_head::{Framed, RawHead};
 
 /// A pause after a failed accept: out of file descriptors, usually.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The library's bare answer is no longer than this.
+const BARE_BYTES_MAX: usize = 128;
 
 /// Accepts connections until told to stop, at most as many as there are seats.
 pub(crate) fn accept<F, Fut>(
@@ -62,17 +65,40 @@ pub(crate) fn accept<F, Fut>(
 }
 
 /// Whether the service has been asked on a connection: until then whatever is
-/// written to it comes from the HTTP library alone.
+/// written to it comes from the HTTP library alone. And the head as it came, which
+/// the library tidies before it shows it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answering(Arc<AtomicBool>);
+pub(crate) struct Answering(Arc<Exchange>);
+
+#[derive(Debug, Default)]
+struct Exchange {
+    asked: AtomicBool,
+    head: Mutex<RawHead>,
+}
 
 impl Answering {
-    pub(crate) fn begin(&self) {
-        self.0.store(true, Ordering::Release);
+    /// The library has read a head. Says how that head, as it came, frames its body.
+    pub(crate) fn begin(&self) -> Framed {
+        self.0.asked.store(true, Ordering::Release);
+        self.head().end()
     }
 
     fn take(&self) -> bool {
-        self.0.swap(false, Ordering::AcqRel)
+        let asked = self.0.asked.swap(false, Ordering::AcqRel);
+        if asked {
+            // What is read from now on is the next head.
+            self.head().start();
+        }
+        asked
+    }
+
+    fn is_asked(&self) -> bool {
+        self.0.asked.load(Ordering::Acquire)
+    }
+
+    /// A panic elsewhere can't leave it half changed: it is a buffer.
+    fn head(&self) -> MutexGuard<'_, RawHead> {
+        self.0.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -103,16 +129,29 @@ impl<S> Mended<S> {
     }
 }
 
-/// What the library's bare answer means, if these bytes are one.
-fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
-    let problem = if bytes.starts_with(b"HTTP/1.1 431 ") || bytes.starts_with(b"HTTP/1.0 431 ") {
+/// What the library's bare answer means, if these bytes are one; `head` is what it
+/// could not read.
+fn mend(bytes: &[u8], head: &RawHead) -> Option<Vec<u8>> {
+    if bytes.len() > BARE_BYTES_MAX || !bytes.ends_with(b"\r\ncontent-length: 0\r\n\r\n") {
+        return None;
+    }
+    let status = bytes
+        .strip_prefix(b"HTTP/1.1 ")
+        .or_else(|| bytes.strip_prefix(b"HTTP/1.0 "))?;
+    let problem = if status.starts_with(b"431 ") {
         let why = "the head is larger, or has more fields, than can be passed on";
         Problem::of_request(RequestCode::HeadTooLarge, why)
-    } else if bytes.starts_with(b"HTTP/1.1 400 ") || bytes.starts_with(b"HTTP/1.0 400 ") {
+    } else if status.starts_with(b"414 ") {
+        let why = "the target is longer than can be passed on";
+        Problem::of_request(RequestCode::BadTarget, why)
+    } else if !status.starts_with(b"400 ") {
+        return None;
+    } else if head.framed() != Framed::Once {
+        let why = "the head does not say in one valid way where the body ends";
+        Problem::of_request(RequestCode::BadFraming, why)
+    } else {
         let why = "the head is not valid HTTP: a header's name or value holds a byte that it can't";
         Problem::of_request(RequestCode::BadHeader, why)
-    } else {
-        return None;
     };
     let body = problem.body();
     let mut answer = format!(
@@ -147,7 +186,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Mended<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.answering.head().saw(&buffer.filled()[before..]);
+        read
     }
 }
 
@@ -164,7 +206,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
                 half_and_die(&mut this.stream, context, bytes);
                 return Pin::new(&mut this.stream).poll_write(context, bytes);
             }
-            match mend(bytes) {
+            let mended = mend(bytes, &this.answering.head());
+            match mended {
                 Some(answer) => this.instead = Some((answer, 0)),
                 None => return Pin::new(&mut this.stream).poll_write(context, bytes),
             }
@@ -199,8 +242,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
         let this = self.get_mut();
         let first = slices.iter().find(|slice| !slice.is_empty());
         let bare = this.instead.is_some()
-            || (!this.answering.0.load(Ordering::Acquire)
-                && first.is_some_and(|slice| mend(slice).is_some()));
+            || (!this.answering.is_asked()
+                && first.is_some_and(|slice| mend(slice, &this.answering.head()).is_some()));
         if bare {
             let whole: Vec<u8> = slices
                 .iter()
@@ -225,18 +268,36 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn check(head: &[u8], bare: &str, code: Option<&str>) {
+        let mut raw = RawHead::default();
+        raw.saw(head);
+        let mended = mend(bare.as_bytes(), &raw).map(|it| String::from_utf8(it).unwrap());
+        match (mended, code) {
+            (None, None) => {}
+            (Some(text), Some(code)) => {
+                assert!(text.starts_with(&bare[..12]), "{text}");
+                assert!(text.contains(&format!("\"code\":\"{code}\"")), "{text}");
+            }
+            (mended, code) => panic!("{mended:?} for {code:?}"),
+        }
+    }
+
     #[test]
     fn only_the_librarys_own_refusals_are_mended() {
-        assert!(mend(b"HTTP/1.1 200 OK\r\n\r\n").is_none());
-        let answer = mend(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").unwrap();
-        let text = String::from_utf8(answer).unwrap();
-        assert!(text.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{text}");
-        assert!(text.contains("\"code\":\"bad_header\""), "{text}");
-        let answer = mend(b"HTTP/1.1 431 Request Header Fields Too Large\r\n\r\n").unwrap();
-        assert!(
-            String::from_utf8(answer)
-                .unwrap()
-                .contains("head_too_large")
+        const BARE: &str = "\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let bad = format!("HTTP/1.1 400 Bad Request{BARE}");
+        let large = format!("HTTP/1.1 431 Request Header Fields Too Large{BARE}");
+        let head = b"GET / HTTP/1.1\r\nx: \x01\r\n\r\n";
+        check(head, &bad, Some("bad_header"));
+        check(head, &large, Some("head_too_large"));
+        check(
+            b"GET / HTTP/1.1\r\ncontent-length: +2\r\n\r\n",
+            &bad,
+            Some("bad_framing"),
         );
+        check(head, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", None);
+        // A piece of a body that looks like one.
+        check(head, "HTTP/1.1 400 Bad Request\r\n\r\nand so on", None);
     }
 }

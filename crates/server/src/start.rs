@@ -42,6 +42,7 @@ use crate::gateway::tls::{TlsError, TlsOptions};
 use crate::gateway::upstream::Upstream;
 use crate::listen::{Mended, accept};
 use crate::operators::Operators;
+use crate::raw_head::Framed;
 
 /// Connections of agents at a time.
 const CONNECTIONS_MAX: usize = 20_000;
@@ -79,7 +80,9 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration has mistakes.
-    #[error("{0}")]
+    #[error(
+        "{0}\nhint: nothing was started; `rategov policy check FILE` names every mistake, and examples/rategov.yaml explains every key"
+    )]
     Config(Mistakes),
     /// A provider's base URL can't be used.
     #[error(transparent)]
@@ -233,10 +236,10 @@ impl Running {
     pub async fn shut_down(self) {
         self.stop.cancel();
         self.connections.close();
-        if tokio::time::timeout(STOP_TIME_MAX, self.connections.wait())
-            .await
-            .is_err()
-        {
+        // A write whose caller has left goes on as well.
+        let driver = &self.gateway.0.driver;
+        let open = async { tokio::join!(self.connections.wait(), driver.writes_settled()) };
+        if tokio::time::timeout(STOP_TIME_MAX, open).await.is_err() {
             tracing::warn!(
                 "calls were still open; writes among them are settled at the next start"
             );
@@ -413,8 +416,10 @@ fn serve_agents(
             let service = service_fn(move |request| {
                 let (gateway, answering) = (gateway.clone(), answering.clone());
                 async move {
-                    answering.begin();
-                    gateway.serve(request).await
+                    match answering.begin() {
+                        Framed::Once => gateway.serve(request).await,
+                        Framed::Ambiguously => Ok(Gateway::refuse_framing()),
+                    }
                 }
             });
             let mut builder = http1::Builder::new();

@@ -134,6 +134,16 @@ impl Reader {
         self.with(|db| rows(db, sql, (account.as_str(), key), action::read))
     }
 
+    /// The actions with this idempotency key, whatever their account, the newest
+    /// first. Keys are the agents' own words, so they may meet.
+    ///
+    /// # Errors
+    /// See [`Reader::journal`].
+    pub fn actions_with_key(&self, key: &str) -> Result<Vec<Stamped<ActionRow>>, Error> {
+        let sql = "SELECT * FROM action WHERE key = ?1 ORDER BY id DESC LIMIT 64";
+        self.with(|db| rows(db, sql, (key,), action::read))
+    }
+
     /// Actions that match, the newest first.
     ///
     /// # Errors

@@ -21,10 +21,11 @@
 //! 1; until then its later records are refused, because they tell of a state
 //! that never came to be.
 //!
-//! If only the marker fails for want of space, the entries that asked for
-//! power wait and the marker is tried again. If the sync itself fails, nobody
-//! can know what the disk holds (the system may have dropped the pages and
-//! report success the next time), so the journal stops until a restart.
+//! If only the marker can't be written (no space, a quota of the file system),
+//! nothing is in doubt: the entries that asked for power wait and the marker is
+//! tried again. If the sync itself fails, nobody can know what the disk holds
+//! (the system may have dropped the pages and report success the next time), so
+//! the journal stops until a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,7 @@ use std::time::Duration;
 use rategov_core::event::Durability;
 use rategov_core::id::RecordSeq;
 use rategov_core::time::WallTime;
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, ffi};
 
 use crate::apply::{Appender, Reject};
 use crate::entry::{Ack, CommitFailed, Entry, Source};
@@ -217,7 +218,7 @@ impl Writer {
                 fail::point(fail::AFTER_SYNC_BEFORE_ACK);
                 Ok(())
             }
-            Err(error) if failure(&error) == CommitFailed::DiskFull => return,
+            Err(error) if is_unwritten(&error) => return,
             Err(_) => {
                 self.broken = true;
                 self.queue.close();
@@ -294,6 +295,15 @@ fn marker(db: &mut Connection) -> Result<(), Error> {
     })();
     db.pragma_update(None, "synchronous", "NORMAL")?;
     Ok(result?)
+}
+
+/// Whether a commit failed before anything of it was to be synced.
+fn is_unwritten(error: &Error) -> bool {
+    let Error::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) = error else {
+        return false;
+    };
+    cause.code == ErrorCode::DiskFull
+        || [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_SHMSIZE].contains(&cause.extended_code)
 }
 
 fn failure(error: &Error) -> CommitFailed {

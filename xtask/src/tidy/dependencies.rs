@@ -5,12 +5,11 @@
 //! the crates just as firmly.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::Context;
+use serde_json::Value;
 
 use super::{Finding, Rule};
-use crate::tools;
 
 /// Our crates, and which of ours each may use.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -29,22 +28,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "rategov-sim",
         ],
     ),
+    ("rategov-bench", &["rategov-core"]),
     ("xtask", &[]),
 ];
 
 /// A package of the workspace and the names of what it uses.
 pub type Packages = BTreeMap<String, Vec<String>>;
 
-/// Asks cargo for the packages of the workspace.
-pub fn read(root: &Path) -> anyhow::Result<Packages> {
-    let mut cargo = tools::cargo(root);
-    cargo.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
-    let text = tools::read(&mut cargo)?;
-    parse(&text).context("cargo metadata has another form than expected")
-}
-
-fn parse(text: &str) -> anyhow::Result<Packages> {
-    let metadata: serde_json::Value = serde_json::from_str(text)?;
+/// The packages of the workspace, from cargo's metadata.
+pub fn packages(metadata: &Value) -> anyhow::Result<Packages> {
     let mut packages = Packages::new();
     for package in metadata["packages"].as_array().context("no `packages`")? {
         let name = package["name"]
@@ -139,7 +131,8 @@ mod tests {
     #[test]
     fn cargos_metadata_is_read_by_name() {
         let text = r#"{"packages":[{"name":"a","dependencies":[{"name":"b","kind":"dev"}]}]}"#;
-        assert_eq!(parse(text).unwrap()["a"], ["b"]);
-        assert!(parse("{}").is_err());
+        let read = |text: &str| packages(&serde_json::from_str(text).unwrap());
+        assert_eq!(read(text).unwrap()["a"], ["b"]);
+        assert!(read("{}").is_err());
     }
 }

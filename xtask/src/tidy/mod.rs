@@ -10,6 +10,7 @@ pub mod dependencies;
 pub mod documents;
 pub mod exceptions;
 pub mod hygiene;
+pub mod links;
 pub mod purity;
 pub mod source;
 pub mod tree;
@@ -21,6 +22,8 @@ use anyhow::bail;
 
 use exceptions::Exceptions;
 use tree::Tree;
+
+use crate::tools;
 
 /// One thing that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +57,8 @@ pub enum Rule {
     Purity,
     /// A Markdown file has no first-level heading, or several.
     Heading,
+    /// A link leads nowhere.
+    Link,
     /// Error codes and their documents disagree.
     Codes,
     /// A configuration key is not explained.
@@ -78,6 +83,7 @@ impl Rule {
             Rule::Sleep => "sleep",
             Rule::Purity => "purity",
             Rule::Heading => "heading",
+            Rule::Link => "link",
             Rule::Codes => "codes",
             Rule::Keys => "keys",
             Rule::Place => "place",
@@ -123,7 +129,8 @@ impl fmt::Display for Finding {
 pub fn run(root: &Path) -> anyhow::Result<()> {
     let tree = Tree::read(root)?;
     let mut findings = all(&tree);
-    findings.extend(dependencies::check(&dependencies::read(root)?));
+    let packages = dependencies::packages(&tools::metadata(root)?)?;
+    findings.extend(dependencies::check(&packages));
     findings.sort();
     for finding in &findings {
         eprintln!("{finding}");
@@ -148,6 +155,7 @@ pub fn all(tree: &Tree) -> Vec<Finding> {
         findings.extend(hygiene::check(file));
     }
     findings.extend(documents::check(tree));
+    findings.extend(links::check(tree));
     findings.extend(exceptions.stale());
     findings
 }

@@ -22,7 +22,11 @@ const UNFINISHED: &[&str] = &[
 ];
 
 /// Calls that let real time pass.
-const SLEEPS: &[&str] = &["thread::sleep", "time::sleep", "sleep_until"];
+const SLEEPS: &[&str] = &["thread::sleep"];
+/// Calls that do so unless the runtime's clock is paused.
+const TIMED: &[&str] = &["time::sleep", "sleep_until"];
+/// What a file says whose runtimes have a paused clock.
+const PAUSED: &str = "start_paused";
 
 /// Checks one Rust file.
 pub fn check(file: &File, code: &Code, exceptions: &mut Exceptions) -> Vec<Finding> {
@@ -33,12 +37,28 @@ pub fn check(file: &File, code: &Code, exceptions: &mut Exceptions) -> Vec<Findi
         findings.push(Finding::file(Rule::Opening, path, what));
     }
     findings.extend(length(file, exceptions));
+    let sleeps: &[&[&str]] = if file.text.contains(PAUSED) {
+        &[SLEEPS]
+    } else {
+        &[SLEEPS, TIMED]
+    };
+    let mut in_picture = false;
     for (line, (number, code_line)) in file.text.lines().zip(code.lines()) {
-        let wide = width(path, number, line);
-        findings.extend(wide.filter(|_| !exceptions.allows(Rule::Width, path)));
+        if is_fence(line) {
+            in_picture = !in_picture;
+        }
+        if !in_picture {
+            let wide = width(path, number, line);
+            findings.extend(wide.filter(|_| !exceptions.allows(Rule::Width, path)));
+        }
         findings.extend(unfinished(path, number, line));
         let in_test = path.contains("/tests/") || code.is_test_line(number);
-        let sleeps = in_test && SLEEPS.iter().any(|call| code_line.contains(call));
+        let sleeps = in_test
+            && sleeps
+                .iter()
+                .copied()
+                .flatten()
+                .any(|it| code_line.contains(it));
         if sleeps && !exceptions.allows(Rule::Sleep, path) {
             let what = "a test sleeps: use virtual time, or list it with the reason";
             findings.push(Finding::line(Rule::Sleep, path, number, what));
@@ -56,8 +76,18 @@ fn length(file: &File, exceptions: &mut Exceptions) -> Option<Finding> {
     })
 }
 
-/// Rustfmt keeps code narrow but touches no comment. A row of a table and an
-/// address can't be broken.
+/// Whether a line of a comment begins or ends a picture, a grammar, an example.
+fn is_fence(line: &str) -> bool {
+    let comment = line.trim_start().strip_prefix("//");
+    comment.is_some_and(|it| {
+        it.trim_start_matches(['/', '!'])
+            .trim_start()
+            .starts_with("```")
+    })
+}
+
+/// Rustfmt keeps code narrow but touches no comment. A picture, a row of a table
+/// and an address can't be broken.
 fn width(path: &str, number: usize, line: &str) -> Option<Finding> {
     let comment = line.trim_start().strip_prefix("//")?;
     let breaks_nowhere = comment
@@ -124,6 +154,9 @@ mod tests {
         );
         check_rules("a.rs", &format!("//! A.\nlet a = \"{wide}\";\n"), &[]);
         check_rules("a.rs", &format!("//! A.\n//! | a | {wide} |\n"), &[]);
+        check_rules("a.rs", &format!("//! ```text\n//! {wide}\n//! ```\n"), &[]);
+        let after = format!("//! ```text\n//! ```\n//! {wide}\n");
+        check_rules("a.rs", &after, &[(Rule::Width, Some(3))]);
         check_rules(
             "a.rs",
             &format!("//! A.\n// https://example.com/{wide}\n"),
@@ -155,5 +188,13 @@ mod tests {
         let inner = "//! A.\n#[cfg(test)]\nmod tests {\ntokio::time::sleep(a).await;\n}\n";
         check_rules("crates/a/src/lib.rs", inner, &[(Rule::Sleep, Some(4))]);
         check_rules("crates/a/tests/b.rs", "//! A.\n// thread::sleep\n", &[]);
+    }
+
+    #[test]
+    fn a_paused_clock_may_be_slept_on_but_not_the_thread() {
+        let paused = "//! A.\n#[tokio::test(start_paused = true)]\ntokio::time::sleep(a).await;\n";
+        check_rules("crates/a/tests/b.rs", paused, &[]);
+        let real = format!("{paused}std::thread::sleep(a);\n");
+        check_rules("crates/a/tests/b.rs", &real, &[(Rule::Sleep, Some(4))]);
     }
 }

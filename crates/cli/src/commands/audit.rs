@@ -161,20 +161,14 @@ fn find(reader: &Reader, name: &str, account: Option<&Account>) -> anyhow::Resul
     if let Some(id) = ActionId::parse(name) {
         return Ok(id);
     }
-    let accounts: Vec<Account> = match account {
-        Some(account) => vec![account.clone()],
-        None => reader
-            .scopes()?
-            .into_iter()
-            .map(|(account, _)| account)
-            .collect(),
+    let found = match account {
+        Some(account) => reader.actions_by_key(account, name)?,
+        None => reader.actions_with_key(name)?,
     };
-    for account in accounts {
-        if let Some(it) = reader.actions_by_key(&account, name)?.into_iter().next() {
-            return Ok(it.row.requested.action);
-        }
+    if let Some(it) = found.into_iter().next() {
+        return Ok(it.row.requested.action);
     }
     Err(anyhow!(
-        "no action has the id or key {name:?}\nhint: --account helps to find a key"
+        "no action has the id or key {name:?}\nhint: `rategov audit show` lists all of them"
     ))
 }

@@ -131,6 +131,12 @@ fn show(row: &Value) {
             field(choice, "choice"),
             output::printable(&field(choice, "does"))
         ));
+        if let Some(text) = choice["confirm"].as_str() {
+            output::line(&format!(
+                "  {:<26} type it to confirm: --confirm {text:?}",
+                ""
+            ));
+        }
     }
     if row["chosen"] != Value::Null {
         output::line(&format!(

@@ -40,6 +40,9 @@ pub(crate) fn run(policy: &Policy, as_json: bool) -> anyhow::Result<ExitCode> {
         for mistake in &mistakes {
             output::line(&mistake.to_string());
         }
+        if !mistakes.is_empty() {
+            output::note("hint: examples/rategov.yaml explains every key");
+        }
         if mistakes.is_empty() {
             output::note(&format!("{} is valid", file.display()));
         }

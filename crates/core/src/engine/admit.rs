@@ -93,10 +93,10 @@ impl Engine {
             self.keep_place(&live, refusal.retry_at);
             return self.turn_away(now, &requested, refusal);
         }
-        self.admit(now, live);
+        let seq = self.admit(now, live);
         let id = requested.action;
         self.dispatch(now);
-        self.announce_wait(now, id);
+        self.announce_wait(now, id, seq);
     }
 
     /// Takes a new action in hand: its record, its timers, its place in the
@@ -119,6 +119,7 @@ impl Engine {
             self.timers.arm(until, Timer::Hold(id));
         }
         self.timers.arm(requested.deadline, Timer::Deadline(id));
+        self.pulse.arrived(now, requested.priority);
         self.actions.insert(id, live);
         let seq = self.record(now, id, Event::ActionRequested(requested));
         self.enqueue(now, id, Turn::Attempt(Cause::First), now);

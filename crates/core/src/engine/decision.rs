@@ -7,7 +7,7 @@
 //! | `retry_same_key` | one more send, beyond its budgets | |
 //! | `it_happened`, `it_did_not` | recorded as found out; it ends | |
 //! | `send_new_operation` | ends; a child with a new key begins | |
-//! | `wait` | waits for its turn | nothing changes; it waits for its hold |
+//! | `wait` | waits for its turn | it waits for its hold; a stopped path is opened |
 //! | `raise_quota` | waits for its turn | the limit is recorded as changed: one call may see |
 //! | `change_plan` | ends with the person's instruction | what waits ends with it |
 //! | `cancel` | ends | what waits ends |
@@ -147,6 +147,7 @@ impl Engine {
         let Some(row) = self.escalations.remove(&escalation) else {
             return;
         };
+        let stopped = self.stopped_paths.remove(&escalation);
         self.timers.disarm(row.expires, Timer::Question(escalation));
         let event = Event::Decided {
             escalation,
@@ -155,13 +156,12 @@ impl Engine {
             by,
             note: note.map(|note| bounded_text(&note)),
         };
-        match row.action {
-            Some(id) if self.actions.contains_key(&id) => {
-                self.record(now, id, event);
-            }
-            _ => {
-                self.outbox.record(now, Durability::Power, event);
-            }
+        let seq = match row.action {
+            Some(id) if self.actions.contains_key(&id) => self.record(now, id, event),
+            _ => self.outbox.record(now, Durability::Power, event),
+        };
+        if let (Some((task, path)), Choice::Wait) = (stopped, choice) {
+            self.outbox.after(seq, Output::OpenPath { task, path });
         }
     }
 
@@ -254,12 +254,13 @@ impl Engine {
         self.next_ask += 1;
         let lane = self.lanes.of(&setup.scopes);
         let child = Live::new(ActionRow::open(&requested, now), setup, ask, lane);
-        let seq = self.admit(now, child);
-        let output = Output::Child {
+        // Before the child's first record, which commits with the payload, and before
+        // the parent's end, which erases it.
+        self.outbox.free(Output::Child {
             parent: id,
             child: requested,
-        };
-        self.outbox.after(seq, output);
+        });
+        self.admit(now, child);
         let why = "an operator allowed a new operation in place of this one";
         self.finish_with(now, id, State::Superseded, Code::Superseded, why, None);
     }

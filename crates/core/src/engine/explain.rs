@@ -3,6 +3,7 @@
 use super::Engine;
 use super::dispatch::call_of;
 use super::live::{Live, Open};
+use super::outlook::Line;
 use super::output::{Parked, WaitReason};
 use crate::id::{Account, ActionId, Scope};
 use crate::ledger::ScopeState;
@@ -50,62 +51,43 @@ impl Engine {
     pub fn explain_wait(&self, now: Moment, id: ActionId) -> Option<Parked> {
         let live = self.actions.get(&id)?;
         live.turn?;
-        let position = self.schedule.position(live.ask).unwrap_or(0);
-        let (reason, scope, until) = self.reason(now, live, position);
+        let line = self.line_of(live);
+        let (reason, scope, until) = self.reason(now, live, line);
         Some(Parked {
             action: id,
             reason,
             scope,
-            position,
+            position: line.ahead,
             expected_start: until,
         })
     }
 
-    fn reason(
-        &self,
-        now: Moment,
-        live: &Live,
-        position: usize,
-    ) -> (WaitReason, Scope, Option<Moment>) {
-        let group = (live.row.requested.priority, live.lane);
+    fn reason(&self, now: Moment, live: &Live, line: Line) -> (WaitReason, Scope, Option<Moment>) {
+        let own = self.scope.clone();
         let kept_back = self
             .loads
             .of(live.agent())
-            .is_some_and(|load| load.keeps_back(group, live.ask));
+            .is_some_and(|load| load.keeps_back(live.group(), live.ask));
         if kept_back {
-            return (WaitReason::AgentLimit, self.scope.clone(), None);
+            return (WaitReason::AgentLimit, own, None);
         }
         let call = call_of(&live.setup, &live.row.requested);
         let ready_at = match live.never_sent() {
             true => now,
-            false => live.row.not_before,
+            false => live.row.not_before.max(now),
         };
         let spaced = self.ways(now).spaced(&call);
-        let no_earlier = |at: Moment| {
-            let spaced = spaced.as_ref().map_or(now, |(_, until)| *until);
-            at.max(ready_at).max(spaced)
+        let wait = self.wait_of(now, &call, line);
+        let (reason, scope) = match (&wait, &spaced) {
+            _ if now < ready_at => (WaitReason::Backoff, own),
+            (_, Some((scope, _))) => (WaitReason::Spacing, scope.clone()),
+            (Some(wait), None) => (wait.reason, wait.scope.clone()),
+            (None, None) => (WaitReason::Turn, own),
         };
-        match (self.wait_of(now, &call, position), spaced.clone()) {
-            _ if now < ready_at => {
-                let wait = self.wait_of(now, &call, position);
-                let until = wait.map_or(Some(ready_at), |wait| wait.until);
-                (
-                    WaitReason::Backoff,
-                    self.scope.clone(),
-                    until.map(no_earlier),
-                )
-            }
-            (Some(wait), None) => (wait.reason, wait.scope, wait.until.map(no_earlier)),
-            (wait, Some((scope, until))) => {
-                let queue = wait.map_or(Some(until), |wait| wait.until);
-                (WaitReason::Spacing, scope, queue.map(no_earlier))
-            }
-            (None, None) => (
-                WaitReason::Turn,
-                self.scope.clone(),
-                Some(ready_at.max(now)),
-            ),
-        }
+        let spaced_until = spaced.map_or(now, |(_, until)| until);
+        let until = wait.map_or(Some(now), |wait| wait.until);
+        let until = until.map(|at| at.max(ready_at).max(spaced_until));
+        (reason, scope, until)
     }
 
     /// Every waiting call, in no particular order; at most `limit`.

@@ -24,6 +24,8 @@ pub(super) const WAIT_EXHAUSTED: &str = "wait_exhausted";
 pub(super) enum Budgets {
     /// It is.
     Bind,
+    /// It is, but it is no repeat: nothing had left.
+    Unsent,
     /// A person decided, and that is its budget.
     Waived,
 }
@@ -174,11 +176,11 @@ impl Engine {
         );
         self.outbox.free(Output::ChargeTask {
             task,
-            retries: 1,
+            retries: u32::from(budgets != Budgets::Unsent),
             waited: wait,
         });
         self.enqueue(now, id, Turn::Attempt(cause), due);
-        if budgets == Budgets::Bind {
+        if budgets != Budgets::Waived {
             self.bound_wait(id, now + left);
         }
         self.outbox.free(Output::Continue {

@@ -9,7 +9,7 @@ use crate::record::ActionRow;
 use crate::schedule::{AskKey, Lane};
 use crate::tasks::{TaskKey, task_key};
 use crate::time::Moment;
-use crate::word::{Cause, Outcome};
+use crate::word::{Cause, Outcome, Priority};
 
 /// What an action queues for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +123,11 @@ impl Live {
 
     pub(super) fn agent(&self) -> &Agent {
         &self.row.requested.agent
+    }
+
+    /// Its rank and lane: what it shares its way with.
+    pub(super) fn group(&self) -> (Priority, Lane) {
+        (self.row.requested.priority, self.lane)
     }
 
     /// The task that it belongs to.

@@ -18,18 +18,23 @@ type Group = (Priority, Lane);
 /// What one agent has going on this account.
 #[derive(Debug, Default)]
 pub(super) struct Load {
-    /// Calls in the schedule.
-    pub(super) scheduled: usize,
-    /// Calls on the wire.
-    pub(super) open: u32,
+    /// Its calls that wait, wherever, by rank.
+    waiting: [BTreeSet<AskKey>; 3],
+    /// Its calls on the wire.
+    open: u32,
+    /// Those that wait outside the schedule.
     kept_back: BTreeMap<Group, BTreeSet<AskKey>>,
-    kept: usize,
 }
 
 impl Load {
     /// Calls that wait, wherever.
     pub(super) fn waiting(&self) -> usize {
-        self.scheduled + self.kept
+        self.waiting.iter().map(BTreeSet::len).sum()
+    }
+
+    /// Calls of a rank that came before this one and wait.
+    pub(super) fn before(&self, priority: Priority, ask: AskKey) -> usize {
+        self.waiting[priority as usize].range(..ask).count()
     }
 
     /// Whether it may not open another call.
@@ -38,28 +43,13 @@ impl Load {
     }
 
     pub(super) fn keep_back(&mut self, group: Group, ask: AskKey) {
-        if self.kept_back.entry(group).or_default().insert(ask) {
-            self.kept += 1;
-        }
+        self.kept_back.entry(group).or_default().insert(ask);
     }
 
     pub(super) fn keeps_back(&self, group: Group, ask: AskKey) -> bool {
         self.kept_back
             .get(&group)
             .is_some_and(|asks| asks.contains(&ask))
-    }
-
-    /// Takes a call out. Says whether it was there.
-    pub(super) fn release(&mut self, group: Group, ask: AskKey) -> bool {
-        let Some(asks) = self.kept_back.get_mut(&group) else {
-            return false;
-        };
-        let was_there = asks.remove(&ask);
-        if asks.is_empty() {
-            self.kept_back.remove(&group);
-        }
-        self.kept -= usize::from(was_there);
-        was_there
     }
 
     /// Takes out the first of one group.
@@ -80,7 +70,7 @@ impl Load {
 
     /// The newest of the worst rank that is kept back.
     pub(super) fn worst(&self) -> Option<(Priority, AskKey)> {
-        let (worst, _) = self.kept_back.last_key_value()?.0;
+        let ((worst, _), _) = self.kept_back.last_key_value()?;
         let newest = self
             .kept_back
             .iter()
@@ -90,47 +80,104 @@ impl Load {
         Some((*worst, *newest))
     }
 
+    fn release(&mut self, group: Group, ask: AskKey) {
+        if let Some(asks) = self.kept_back.get_mut(&group) {
+            asks.remove(&ask);
+            if asks.is_empty() {
+                self.kept_back.remove(&group);
+            }
+        }
+    }
+
     fn is_idle(&self) -> bool {
-        self.scheduled == 0 && self.open == 0 && self.kept == 0
+        self.open == 0 && self.waiting() == 0
     }
 }
 
 /// Every agent's load. An idle agent has no entry, so the map is bounded by the calls.
 #[derive(Debug, Default)]
-pub(super) struct Loads(BTreeMap<Agent, Load>);
+pub(super) struct Loads {
+    agents: BTreeMap<Agent, Load>,
+    /// Agents of which a call of this rank waits.
+    queueing: [usize; 3],
+}
 
 impl Loads {
     pub(super) fn of(&self, agent: &Agent) -> Option<&Load> {
-        self.0.get(agent)
+        self.agents.get(agent)
     }
 
-    pub(super) fn change<T>(&mut self, agent: &Agent, change: impl FnOnce(&mut Load) -> T) -> T {
-        match self.0.get_mut(agent) {
-            Some(load) => {
-                let changed = change(load);
-                if load.is_idle() {
-                    self.0.remove(agent);
-                }
-                changed
-            }
-            None => {
-                let mut load = Load::default();
-                let changed = change(&mut load);
-                if !load.is_idle() {
-                    self.0.insert(agent.clone(), load);
-                }
-                changed
-            }
+    /// Changes what is kept back.
+    pub(super) fn of_mut(&mut self, agent: &Agent) -> Option<&mut Load> {
+        self.agents.get_mut(agent)
+    }
+
+    /// Agents of which a call of this rank waits.
+    pub(super) fn queueing(&self, priority: Priority) -> usize {
+        self.queueing[priority as usize]
+    }
+
+    /// A call waits from now on.
+    pub(super) fn enter(&mut self, agent: &Agent, priority: Priority, ask: AskKey) {
+        if !self.agents.contains_key(agent) {
+            self.agents.insert(agent.clone(), Load::default());
+        }
+        if let Some(load) = self.agents.get_mut(agent) {
+            let asks = &mut load.waiting[priority as usize];
+            self.queueing[priority as usize] += usize::from(asks.is_empty());
+            asks.insert(ask);
+        }
+    }
+
+    /// A call waits no longer.
+    pub(super) fn leave(&mut self, agent: &Agent, group: Group, ask: AskKey) {
+        let Some(load) = self.agents.get_mut(agent) else {
+            debug_assert!(false, "a call of an unknown agent waited");
+            return;
+        };
+        load.release(group, ask);
+        let rank = group.0 as usize;
+        let was_there = load.waiting[rank].remove(&ask);
+        debug_assert!(was_there, "it waited nowhere");
+        self.queueing[rank] -= usize::from(was_there && load.waiting[rank].is_empty());
+        self.forget_if_idle(agent);
+    }
+
+    /// A call that waited went.
+    pub(super) fn went(&mut self, agent: &Agent, group: Group, ask: AskKey) {
+        if let Some(load) = self.agents.get_mut(agent) {
+            load.open += 1;
+        }
+        self.leave(agent, group, ask);
+    }
+
+    /// A send of an agent ended. Gives what may queue again.
+    pub(super) fn ended(&mut self, agent: &Agent) -> Vec<AskKey> {
+        let Some(load) = self.agents.get_mut(agent) else {
+            debug_assert!(false, "a send of an unknown agent ended");
+            return Vec::new();
+        };
+        debug_assert!(0 < load.open, "more sends ended than began");
+        load.open = load.open.saturating_sub(1);
+        let heads = load.release_heads();
+        self.forget_if_idle(agent);
+        heads
+    }
+
+    fn forget_if_idle(&mut self, agent: &Agent) {
+        if self.agents.get(agent).is_some_and(Load::is_idle) {
+            self.agents.remove(agent);
         }
     }
 
     /// Calls that are kept back, of all agents.
     pub(super) fn kept(&self) -> usize {
-        self.0.values().map(|load| load.kept).sum()
+        let kept = |load: &Load| load.kept_back.values().map(BTreeSet::len).sum::<usize>();
+        self.agents.values().map(kept).sum()
     }
 
     /// Calls on the wire, of all agents.
     pub(super) fn open(&self) -> usize {
-        self.0.values().map(|load| load.open as usize).sum()
+        self.agents.values().map(|load| load.open as usize).sum()
     }
 }

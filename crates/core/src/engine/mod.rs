@@ -64,6 +64,7 @@ pub use input::{
 };
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};
 
+use crate::action::breaker::Path;
 use crate::action::budget::{RatioBudget, RefusalWindow};
 use crate::event::{Durability, Event, ScopeChange, bounded_text};
 use crate::id::{Account, ActionId, EscalationId, Fingerprint, Operator, RecordSeq, Scope};
@@ -71,6 +72,7 @@ use crate::ledger::{Change, Ledger};
 use crate::policy::AccountPolicy;
 use crate::record::EscalationRow;
 use crate::schedule::{AskKey, Schedule, Spacing};
+use crate::tasks::TaskKey;
 use crate::time::Moment;
 use live::Live;
 use timers::{Timer, Timers};
@@ -99,6 +101,9 @@ pub struct Engine {
     places: places::Places,
     loads: loads::Loads,
     escalations: BTreeMap<EscalationId, EscalationRow>,
+    /// What a question about a stopped path may open. As forgetful as the
+    /// breakers are: a restart opens every path.
+    stopped_paths: BTreeMap<EscalationId, (TaskKey, Path)>,
     timers: Timers,
     /// When the dispatcher has something new to try.
     wake: Moment,
@@ -131,6 +136,7 @@ impl Engine {
             places: places::Places::default(),
             loads: loads::Loads::default(),
             escalations: BTreeMap::new(),
+            stopped_paths: BTreeMap::new(),
             timers: Timers::default(),
             wake: Moment::NEVER,
             pulse: outlook::Pulse::default(),
@@ -268,16 +274,13 @@ impl Engine {
     /// Records what a restart should know of a scope that changed. What was
     /// learnt rides with a change of mode of the same moment.
     fn save_scope(&mut self, now: Moment, change: &Change, saved: &mut BTreeSet<Scope>) {
-        let (scope, modes, why) = match change {
-            Change::Mode {
-                scope,
-                from,
-                to,
-                why,
-                ..
-            } => (scope, Some((*from, *to)), why.as_str()),
-            Change::Learned { scope, .. } => (scope, None, "a limit was learnt"),
-            _ => return,
+        if !change.is_worth_saving() {
+            return;
+        }
+        let scope = change.scope();
+        let (modes, why) = match change {
+            Change::Mode { from, to, why, .. } => (Some((*from, *to)), why.as_str()),
+            _ => (None, "a limit was learnt"),
         };
         if modes.is_none() && saved.contains(scope) {
             return;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::action::breaker::Path;
 use crate::action::problem::Code;
 use crate::event::{Record, Requested};
 use crate::id::{ActionId, AttemptNo, EscalationId, Scope};
@@ -93,6 +94,13 @@ pub enum Output {
         retries: u32,
         /// Waited time.
         waited: Span,
+    },
+    /// A person gives a path that the breaker stopped a new chance.
+    OpenPath {
+        /// The task that it was stopped for.
+        task: TaskKey,
+        /// The path.
+        path: Path,
     },
     /// A person is asked; tell the operators.
     Asked {

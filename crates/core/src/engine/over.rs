@@ -70,8 +70,7 @@ impl Engine {
         let live = &self.actions[&id];
         let held = held_until.since(live.row.requested_at);
         let call = super::dispatch::call_of(&live.setup, &live.row.requested);
-        let ahead = self.schedule.position(live.ask).unwrap_or(0);
-        let wait = self.wait_of(now, &call, ahead);
+        let wait = self.wait_of(now, &call, self.line_of(live));
         let (scope, until) = match wait {
             Some(wait) => (wait.scope, wait.until),
             None => (self.scope.clone(), Some(now)),

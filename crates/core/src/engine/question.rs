@@ -9,14 +9,16 @@ use super::Engine;
 use super::input::Chance;
 use super::output::Output;
 use super::timers::Timer;
+use crate::action::breaker::Path;
 use crate::action::budget::RefusalWindow;
 use crate::action::choices::{self, Applied, CanLookUp, KeyPromise, NewOperation, Situation};
 use crate::action::decide::{Interest, Replay};
 use crate::action::problem::Code;
 use crate::event::{Durability, Event, bounded_text};
-use crate::id::{ActionId, EscalationId, Scope};
+use crate::id::{ActionId, Endpoint, EscalationId, Scope};
 use crate::ledger::Change;
 use crate::record::EscalationRow;
+use crate::tasks::TaskKey;
 use crate::time::Moment;
 use crate::word::{State, Trigger};
 
@@ -176,7 +178,29 @@ impl Engine {
         spent && declared
     }
 
-    /// Asks a person about a scope, once per cause.
+    /// The breaker of a task stopped the path of a write: a person is asked once
+    /// whether it may be opened again. `why` is what the agent is told.
+    pub fn handle_path_stopped(
+        &mut self,
+        now: Moment,
+        mut chance: Chance,
+        task: TaskKey,
+        endpoint: Endpoint,
+        why: &str,
+    ) {
+        if self.outbox.is_poisoned() {
+            return;
+        }
+        let scope = endpoint_scope(&endpoint).unwrap_or_else(|| self.scope.clone());
+        let trigger = Trigger::BreakerTripped;
+        if let Some(question) = self.ask_about_scope(now, &mut chance, scope, trigger, why) {
+            let account = self.account.clone();
+            let path = Path { account, endpoint };
+            self.stopped_paths.insert(question, (task, path));
+        }
+    }
+
+    /// Asks a person about a scope, once per cause. Gives the question, if it is new.
     pub(super) fn ask_about_scope(
         &mut self,
         now: Moment,
@@ -184,13 +208,16 @@ impl Engine {
         scope: Scope,
         trigger: Trigger,
         why: &str,
-    ) {
-        let asked = self
-            .escalations
-            .values()
-            .any(|row| row.scope == scope && row.trigger == trigger && row.action.is_none());
+    ) -> Option<EscalationId> {
+        // A wait that is too long needs no question of its own where somebody is
+        // asked about the same scope already.
+        let asked = self.escalations.values().any(|row| {
+            row.action.is_none()
+                && row.scope == scope
+                && (row.trigger == trigger || trigger == Trigger::WaitBeyondDeadline)
+        });
         if asked || QUESTIONS_MAX <= self.escalations.len() {
-            return;
+            return None;
         }
         let escalation = EscalationId(chance.id());
         let event = Event::Escalated {
@@ -207,7 +234,13 @@ impl Engine {
         let seq = self.outbox.record(now, Durability::Process, event);
         self.take_question(row);
         self.outbox.after(seq, Output::Asked { escalation });
+        Some(escalation)
     }
+}
+
+/// `endpoint:POST /jobs`, unless the template is too long for a name.
+fn endpoint_scope(endpoint: &Endpoint) -> Option<Scope> {
+    Scope::new(&format!("endpoint:{endpoint}")).ok()
 }
 
 /// What a question about a scope is about: nothing was sent, and something waits.

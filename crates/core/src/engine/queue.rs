@@ -8,7 +8,7 @@ use super::Engine;
 use super::live::{Live, Turn};
 use super::output::Output;
 use super::timers::Timer;
-use crate::id::{ActionId, Agent};
+use crate::id::{ActionId, Agent, RecordSeq};
 use crate::schedule::{AskKey, Lane, Waiter};
 use crate::time::Moment;
 use crate::word::Priority;
@@ -46,6 +46,9 @@ impl Engine {
         {
             self.timers.arm(end, Timer::KeyEnd(id));
         }
+        let requested = &live.row.requested;
+        self.loads
+            .enter(&requested.agent, requested.priority, live.ask);
         self.seat(now, id, ready_at);
     }
 
@@ -54,20 +57,15 @@ impl Engine {
         let Some(live) = self.actions.get(&id) else {
             return;
         };
-        let max = live.setup.agent_concurrent_max;
-        let full = self
-            .loads
-            .of(live.agent())
-            .is_some_and(|load| load.is_full(max));
-        let group = (live.row.requested.priority, live.lane);
-        let ask = live.ask;
+        let (group, ask, max) = (live.group(), live.ask, live.setup.agent_concurrent_max);
         let waiter = self.waiter(live, ready_at);
-        if full && ready_at <= now {
-            self.loads
-                .change(&waiter.agent, |load| load.keep_back(group, ask));
+        if let Some(load) = self.loads.of_mut(&waiter.agent)
+            && load.is_full(max)
+            && ready_at <= now
+        {
+            load.keep_back(group, ask);
             return;
         }
-        self.loads.change(&waiter.agent, |load| load.scheduled += 1);
         self.schedule.insert(now, waiter);
     }
 
@@ -77,21 +75,16 @@ impl Engine {
         let Some(live) = self.actions.get(&id) else {
             return false;
         };
-        let max = live.setup.agent_concurrent_max;
-        let full = self
+        let (group, ask, max) = (live.group(), live.ask, live.setup.agent_concurrent_max);
+        let Some(load) = self
             .loads
-            .of(live.agent())
-            .is_some_and(|load| load.is_full(max));
-        if !full {
+            .of_mut(live.agent())
+            .filter(|load| load.is_full(max))
+        else {
             return false;
-        }
-        let (ask, group) = (live.ask, (live.row.requested.priority, live.lane));
-        let agent = live.agent().clone();
+        };
+        load.keep_back(group, ask);
         self.schedule.remove(ask);
-        self.loads.change(&agent, |load| {
-            load.scheduled -= 1;
-            load.keep_back(group, ask);
-        });
         true
     }
 
@@ -103,16 +96,10 @@ impl Engine {
         if live.turn.take().is_none() {
             return;
         }
-        let (ask, group) = (live.ask, (live.row.requested.priority, live.lane));
+        let (ask, group) = (live.ask, live.group());
         self.asks.remove(&ask);
-        let scheduled = self.schedule.remove(ask).is_some();
-        let was_there = self.loads.change(&live.row.requested.agent, |load| {
-            if scheduled {
-                load.scheduled -= 1;
-            }
-            scheduled || load.release(group, ask)
-        });
-        debug_assert!(was_there, "it waited nowhere");
+        self.schedule.remove(ask);
+        self.loads.leave(live.agent(), group, ask);
         self.disarm_wait(id);
     }
 
@@ -130,12 +117,7 @@ impl Engine {
 
     /// One send of an agent ended: what its own limit kept back may queue.
     pub(super) fn agent_seat_free(&mut self, now: Moment, agent: &Agent) {
-        let heads = self.loads.change(agent, |load| {
-            debug_assert!(0 < load.open, "more sends ended than began");
-            load.open = load.open.saturating_sub(1);
-            load.release_heads()
-        });
-        for ask in heads {
+        for ask in self.loads.ended(agent) {
             self.bring_back(now, ask);
         }
     }
@@ -149,13 +131,10 @@ impl Engine {
         group: (Priority, Lane),
         max: Option<u32>,
     ) {
-        if max.is_none() {
-            return;
-        }
-        let next = self.loads.change(agent, |load| match load.is_full(max) {
-            true => None,
-            false => load.release_next(group),
-        });
+        let next = match self.loads.of_mut(agent) {
+            Some(load) if max.is_some() && !load.is_full(max) => load.release_next(group),
+            _ => None,
+        };
         if let Some(ask) = next {
             self.bring_back(now, ask);
         }
@@ -167,10 +146,11 @@ impl Engine {
         }
     }
 
-    /// Says that an action waits, for what, and until when.
-    pub(super) fn announce_wait(&mut self, now: Moment, id: ActionId) {
+    /// Says that an action waits, for what, and until when; not before its record is
+    /// committed, since a caller may be let go with that word.
+    pub(super) fn announce_wait(&mut self, now: Moment, id: ActionId, admitted: RecordSeq) {
         if let Some(parked) = self.explain_wait(now, id) {
-            self.outbox.free(Output::Parked(parked));
+            self.outbox.after(admitted, Output::Parked(parked));
         }
     }
 }

@@ -11,6 +11,7 @@
 
 use super::Engine;
 use super::live::{Caller, Live, Turn};
+use super::outlook::Line;
 use super::output::{Output, Refusal, WaitReason};
 use crate::action::problem::Code;
 use crate::id::{ActionId, Scope};
@@ -58,10 +59,10 @@ impl Engine {
         // will count once the call waits: ranks, floors, a place that was kept.
         let ask = arriving.ask;
         self.schedule.insert(now, arriving);
-        let position = self.schedule.position(ask).unwrap_or(0);
+        let line = self.line_of(live);
         self.schedule.remove(ask);
         let call = super::dispatch::call_of(&live.setup, requested);
-        let Some(wait) = self.wait_of(now, &call, position) else {
+        let Some(wait) = self.wait_of(now, &call, line) else {
             return Ok(());
         };
         let reason = wait.reason;
@@ -156,8 +157,11 @@ impl Engine {
             priority: arriving.priority,
             probe_safe: true,
         };
-        let position = self.asks.len();
-        let wait = self.wait_of(now, &call, position);
+        let line = Line {
+            ahead: self.asks.len(),
+            own: self.asks.len(),
+        };
+        let wait = self.wait_of(now, &call, line);
         let at = wait.and_then(|wait| wait.until);
         at.unwrap_or(now + COME_BACK)
     }

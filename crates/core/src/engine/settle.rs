@@ -8,9 +8,10 @@
 //! | a body that streamed on has ended | the seat is free, the action ends |
 
 use super::Engine;
+use super::follow::Budgets;
 use super::input::{BodyEnd, Chance, Report};
 use super::judge::LastWords;
-use super::live::{OnWire, Open};
+use super::live::{LastWord, OnWire, Open};
 use super::output::Output;
 use crate::action::decide::decide;
 use crate::action::next::Next;
@@ -20,7 +21,7 @@ use crate::event::{Event, bounded_text};
 use crate::id::{ActionId, Agent, AttemptNo};
 use crate::observe::Facts;
 use crate::time::Moment;
-use crate::word::{Outcome, State};
+use crate::word::{Cause, Outcome, State};
 
 /// The provider did it, and its answer was passed on.
 pub(super) const DONE: &str = "done";
@@ -40,6 +41,14 @@ impl Engine {
         }
     }
 
+    /// Whether a scope was closed since a send was granted whose first byte has
+    /// not left. It would only repeat the refusal: whoever sends had better not,
+    /// and report it as withdrawn; the action then waits for the scope again.
+    pub fn is_overtaken(&self, id: ActionId) -> bool {
+        let wire = self.actions.get(&id).and_then(|live| live.open);
+        wire.is_some_and(|wire| wire.sent_at.is_none() && self.ledger.is_overtaken(wire.permit))
+    }
+
     /// An attempt ended, or the head of its answer came. Reports of attempts
     /// that are not open are ignored: a permit ends once.
     pub fn handle_report(&mut self, now: Moment, mut chance: Chance, report: Report) {
@@ -54,6 +63,11 @@ impl Engine {
             return;
         };
         live.task = report.task;
+        let overtaken = wire.sent_at.is_none()
+            && matches!(report.evidence, Evidence::NotSent(NotSent::Withdrawn))
+            && !live.row.cancelled
+            && live.is_wanted()
+            && self.ledger.is_overtaken(wire.permit);
         let body = match &report.evidence {
             Evidence::Answered { body, .. } => *body,
             _ => Body::Complete,
@@ -107,7 +121,11 @@ impl Engine {
             // Its head was enough: the rest is not wanted, and the seat is free.
             self.drop_body(now, &mut chance, id, &report.evidence);
         }
-        self.follow(now, &mut chance, id, outcome, next);
+        if overtaken {
+            self.wait_again(now, id);
+        } else {
+            self.follow(now, &mut chance, id, outcome, next);
+        }
         self.let_go_if_over(now, id);
         self.dispatch(now);
     }
@@ -149,6 +167,26 @@ impl Engine {
         };
         self.finish(now, id, state, code, |_| None);
         self.dispatch(now);
+    }
+
+    /// An attempt was withdrawn because its scope had closed: it never left, so it
+    /// costs nothing, and it waits for the scope like any other.
+    fn wait_again(&mut self, now: Moment, id: ActionId) {
+        let due = match self.actions.get_mut(&id) {
+            Some(live) => {
+                live.extra_attempts += 1;
+                live.last_word = LastWord::Own(Code::HoldExceeded);
+                let held = live
+                    .setup
+                    .scopes
+                    .iter()
+                    .filter_map(|scope| self.ledger.state(now, scope)?.next_allowed_at);
+                held.max().unwrap_or(now).max(now)
+            }
+            None => return,
+        };
+        let why = "its scope closed before it left";
+        self.schedule_attempt(now, id, due, Cause::Policy, why, Budgets::Unsent);
     }
 
     /// Takes what is out for an action, if it is this.

@@ -27,7 +27,7 @@ impl Engine {
         let turn = live.turn.take();
         let ask = live.ask;
         let agent = live.row.requested.agent.clone();
-        let group = (live.row.requested.priority, live.lane);
+        let group = live.group();
         let (scopes, cost) = (Arc::clone(&live.setup.scopes), live.setup.cost);
         let max = live.setup.agent_concurrent_max;
         self.asks.remove(&ask);
@@ -38,10 +38,7 @@ impl Engine {
             taken.is_some_and(|taken| taken.waiter.ask == ask),
             "another call was picked"
         );
-        self.loads.change(&agent, |load| {
-            load.scheduled -= 1;
-            load.open += 1;
-        });
+        self.loads.went(&agent, group, ask);
         self.next_of_group(now, &agent, group, max);
         for scope in scopes.iter() {
             let pace = ways::pace(&self.ledger, scope);

@@ -50,17 +50,17 @@ impl Ledger {
         match facts.meaning {
             Meaning::RateLimited | Meaning::QuotaExhausted | Meaning::Billing => {
                 self.refused(now, draw, concerned, call, facts, &mut changes);
-                self.lose_probes(now, draw, id, &seats, Some(concerned.place));
+                self.lose_probes(now, draw, id, &seats);
             }
             Meaning::TooManyConcurrent => {
                 self.seats_refused(now, draw, id, concerned, facts, &mut changes);
-                self.lose_probes(now, draw, id, &seats, None);
+                self.lose_probes(now, draw, id, &seats);
             }
             Meaning::Overloaded => {
                 self.hold(now, draw, concerned, facts);
-                self.lose_probes(now, draw, id, &seats, None);
+                self.lose_probes(now, draw, id, &seats);
             }
-            Meaning::Credential => self.lose_probes(now, draw, id, &seats, None),
+            Meaning::Credential => self.lose_probes(now, draw, id, &seats),
             Meaning::Ok
             | Meaning::TooLarge
             | Meaning::KeyInProgress
@@ -87,7 +87,7 @@ impl Ledger {
             return Vec::new();
         };
         let mut changes = Vec::new();
-        self.lose_probes(now, draw, id, &seats, None);
+        self.lose_probes(now, draw, id, &seats);
         for seat in &seats {
             self.publish(now, seat.place, &mut changes);
         }
@@ -334,17 +334,11 @@ impl Ledger {
         }
     }
 
-    /// The call was the probe of these scopes and found nothing out about them.
-    fn lose_probes(
-        &mut self,
-        now: Moment,
-        draw: Draw,
-        id: PermitId,
-        seats: &[Seat],
-        but: Option<usize>,
-    ) {
+    /// If the call was the probe of scopes about which it found nothing out, the
+    /// next one goes later. A scope that it closed waits for no probe any more.
+    fn lose_probes(&mut self, now: Moment, draw: Draw, id: PermitId, seats: &[Seat]) {
         let backoff = self.policy.backoff;
-        for seat in seats.iter().filter(|seat| Some(seat.place) != but) {
+        for seat in seats {
             if let Some(ledger) = self.scopes.at_mut(seat.place)
                 && ledger.gate.lose_probe(now, draw, &backoff, id)
             {

@@ -426,7 +426,8 @@ impl Limiter {
     fn pace(&self) -> (u64, Span) {
         let (cap, span) = (self.cap(), self.quota.window + self.spread() + TICK);
         let universal = match (cap, self.quota.kind) {
-            // The weighted sum of two windows forgets one call only after both.
+            // The weighted sum of two windows forgets one call only after both. A
+            // limit of one whose shape is unknown is not taken for that.
             (1, WindowKind::SlidingCounter) => (1, span + self.quota.window),
             (1, _) => (1, span),
             _ => (cap - 1, span),

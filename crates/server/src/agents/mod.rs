@@ -3,19 +3,21 @@
 //! An agent sees its own actions and tasks, and the scopes of the accounts that
 //! it may use. A foreign id is answered like one that does not exist.
 
+mod actions;
+
 use http::{Method, StatusCode, request};
 use hyper::body::Incoming;
 use rategov_core::action::problem::Code;
 use rategov_core::event::CancelledBy;
-use rategov_core::id::{Account, ActionId, Provider, Task};
+use rategov_core::id::{Provider, Task};
 use rategov_core::record::ActionRow;
-use rategov_core::word::State;
-use rategov_store::StoredResult;
 use serde_json::{Value, json};
 
+pub use actions::{Whose, action_by_key, can_be_sent_anew, described, find_action, stored_result};
+
 use crate::auth::Caller;
+use crate::driver::Receipt;
 use crate::gateway::problem::{Problem, RequestCode};
-use crate::gateway::reply::{Context, Reply, ReplyBody};
 use crate::gateway::respond::Out;
 use crate::gateway::serve::Gateway;
 use crate::wire::{self, Times};
@@ -47,13 +49,13 @@ pub async fn serve(
             let row = own_action(gateway, caller, &decode(name)).await?;
             let cell = gateway.0.driver.cell(&row.requested.account);
             let by = CancelledBy::Agent(caller.agent().clone());
-            gateway.0.driver.cancel(&cell, row.requested.action, by);
+            durable(gateway.0.driver.cancel(&cell, row.requested.action, by)).await?;
             Ok(Out::Json(
                 StatusCode::ACCEPTED,
                 json!({ "cancelled": true }),
             ))
         }
-        (&Method::DELETE, ["tasks", name]) => end_task(gateway, caller, &decode(name)),
+        (&Method::DELETE, ["tasks", name]) => end_task(gateway, caller, &decode(name)).await,
         (&Method::GET, ["tasks", name]) => task(gateway, caller, &decode(name)),
         (&Method::GET, ["scopes"]) => Ok(Out::Json(StatusCode::OK, scopes(gateway, caller))),
         (&Method::GET, ["errors", code]) => match crate::documents::find(code) {
@@ -109,12 +111,8 @@ pub(crate) fn decode(segment: &str) -> String {
 
 /// An action of the caller by id or key.
 async fn own_action(gateway: &Gateway, caller: &Caller, name: &str) -> Given<ActionRow> {
-    let row = find_action(gateway, name).await?.ok_or_else(not_found)?;
-    if row.requested.agent == *caller.agent() {
-        Ok(row)
-    } else {
-        Err(not_found())
-    }
+    let found = find_action(gateway, name, Whose::Agent(caller.agent())).await?;
+    found.ok_or_else(not_found)
 }
 
 async fn action(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
@@ -122,201 +120,19 @@ async fn action(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
     Ok(Out::Json(StatusCode::OK, described(gateway, &row).await?))
 }
 
-/// An action with its attempts, and what it waits for if it waits.
-pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
-    let driver = &gateway.0.driver;
-    let times = Times(driver.clock());
-    let id = row.requested.action;
-    let cell = driver.cell(&row.requested.account);
-    let mut value = match driver.look(&cell, |engine, now| engine.action(now, id)) {
-        Some(view) => wire::action_view(times, &view),
-        None => wire::action(times, row),
-    };
-    let reader = driver.store().reader();
-    let attempts = blocking(move || reader.attempts(id)).await?;
-    let attempts: Vec<Value> = attempts
-        .iter()
-        .map(|it| wire::attempt(times, &it.row))
-        .collect();
-    value["attempts_made"] = json!(attempts);
-    value["terminal"] = terminal(row);
-    Ok(value)
-}
-
-/// The terminal result of an action (R-RETRY-5), as far as it has one.
-fn terminal(row: &ActionRow) -> Value {
-    if !row.state.is_final() {
-        return Value::Null;
-    }
-    json!({
-        "state": row.state.word(),
-        "code": row.code,
-        "sent": row.attempts > 0,
-        "response": row.last_status,
-        "attempts": row.attempts,
-        "waited_seconds": row.waited.as_secs_f64(),
-        "next": next_step(row),
-    })
-}
-
-/// What is safe to do next, from how an action ended.
-fn next_step(row: &ActionRow) -> &'static str {
-    match row.state {
-        State::Succeeded => "use_result",
-        State::CancelledNotSent => "stop",
-        State::AbandonedUnknown => "check_provider",
-        State::Superseded => "fetch_action",
-        State::Interrupted => "send_again",
-        State::FailedDefinite if Code::parse(&row.code) == Some(Code::NotApplied) => "send_again",
-        State::FailedDefinite if row.last_status == Some(429) => "send_later",
-        State::FailedDefinite => "change_call",
-        State::Admitted
-        | State::Waiting
-        | State::Dispatching
-        | State::Unknown
-        | State::Reconciling
-        | State::Escalated => "fetch_action",
-    }
-}
-
-/// An action by id, or by key over all accounts.
-pub async fn find_action(gateway: &Gateway, name: &str) -> Given<Option<ActionRow>> {
-    let driver = gateway.0.driver.clone();
-    if let Some(id) = ActionId::parse(name) {
-        for cell in driver.cells() {
-            if let Some(view) = driver.look(&cell, |engine, now| engine.action(now, id)) {
-                return Ok(Some(view.row));
-            }
-        }
-        let reader = driver.store().reader();
-        let stored = blocking(move || reader.action(id)).await?;
-        return Ok(stored.map(|it| it.row));
-    }
-    for cell in driver.cells() {
-        let found = driver.look(&cell, |engine, now| {
-            engine
-                .action_of_key(name)
-                .and_then(|id| engine.action(now, id))
-        });
-        if let Some(view) = found {
-            return Ok(Some(view.row));
-        }
-        let (reader, account, key) = (
-            driver.store().reader(),
-            cell.account.clone(),
-            name.to_owned(),
-        );
-        let stored = blocking(move || reader.actions_by_key(&account, &key)).await?;
-        if let Some(it) = stored.into_iter().next() {
-            return Ok(Some(it.row));
-        }
-    }
-    Ok(None)
-}
-
-/// The newest action of an account with this key.
-pub async fn action_by_key(
-    gateway: &Gateway,
-    account: &Account,
-    key: &str,
-) -> Given<Option<ActionRow>> {
-    let (reader, account, key) = (
-        gateway.0.driver.store().reader(),
-        account.clone(),
-        key.to_owned(),
-    );
-    let stored = blocking(move || reader.actions_by_key(&account, &key)).await?;
-    Ok(stored.into_iter().next().map(|it| it.row))
-}
-
-/// Whether a key whose action ended may be used for the same operation anew:
-/// only if it certainly had no effect.
-pub fn can_be_sent_anew(row: &ActionRow) -> bool {
-    match row.state {
-        State::CancelledNotSent | State::Interrupted => true,
-        // A passing refusal may be tried again; any other answer is given again.
-        State::FailedDefinite => row
-            .last_status
-            .is_none_or(|status| matches!(status, 408 | 429 | 500..=599)),
-        _ => false,
-    }
-}
-
-/// The stored result of an action, as its caller would have got it.
-pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
-    let reader = gateway.0.driver.store().reader();
-    let stored = blocking(move || {
-        let row = reader.action(action)?;
-        Ok((row, reader.result(action)?))
-    });
-    let (row, result) = stored.await?;
-    let Some(row) = row.map(|it| it.row) else {
-        return Err(not_found());
-    };
-    let context = Context {
-        action,
-        attempts: row.attempts,
-        waited: row.waited,
-        reason: None,
-        terminal: row.state.is_final().then(|| row.state.word()),
-        next: Some(next_step(&row)),
-        should_retry: None,
-    };
-    match result {
-        Some(result) => Ok(Out::Joined(Box::new(replayed(result, context)))),
-        None => {
-            let code = match row.state {
-                State::Succeeded => Code::ResultLost,
-                State::CancelledNotSent => Code::Cancelled,
-                State::AbandonedUnknown => Code::OutcomeUnknown,
-                State::Superseded => Code::Superseded,
-                State::Escalated => Code::Escalated,
-                State::Interrupted => Code::Interrupted,
-                State::FailedDefinite => Code::parse(&row.code).unwrap_or(Code::NotApplied),
-                _ => Code::StillOpen,
-            };
-            let problem = Problem::of_action(code)
-                .with("action", action.to_string())
-                .with("state", row.state.word())
-                .with("operation_id", row.operation_id.clone())
-                .next(next_step(&row));
-            let context = Some(context);
-            Ok(Out::Joined(Box::new(Reply::Governor { problem, context })))
-        }
-    }
-}
-
-fn replayed(result: StoredResult, context: Context) -> Reply {
-    let mut headers = http::HeaderMap::new();
-    for (name, value) in &result.headers {
-        let name = http::HeaderName::from_bytes(name.as_bytes());
-        if let (Ok(name), Ok(value)) = (name, http::HeaderValue::from_bytes(value)) {
-            headers.append(name, value);
-        }
-    }
-    // The body is whole here, whatever framed it on its way.
-    headers.remove(http::header::TRANSFER_ENCODING);
-    Reply::Upstream {
-        status: StatusCode::from_u16(result.status).unwrap_or(StatusCode::OK),
-        headers,
-        extensions: http::Extensions::new(),
-        body: ReplyBody::Whole(result.body.into()),
-        context,
-    }
-}
-
-fn end_task(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
+async fn end_task(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
     let task = Task::new(name).map_err(|cause| {
         Problem::of_request(RequestCode::InvalidRequest, format!("not a task: {cause}"))
     })?;
     let by = CancelledBy::Agent(caller.agent().clone());
     let key = (caller.agent().clone(), task);
-    gateway.0.driver.cancel_task(&key, by).map_err(|_| {
+    let receipt = gateway.0.driver.cancel_task(&key, by).map_err(|_| {
         Problem::of_request(
             RequestCode::Conflict,
             "too many tasks are open to end another",
         )
     })?;
+    durable(receipt).await?;
     Ok(Out::Json(
         StatusCode::ACCEPTED,
         json!({ "task": name, "cancelled": true }),
@@ -355,6 +171,14 @@ fn scopes(gateway: &Gateway, caller: &Caller) -> Value {
         }
     }
     json!({ "scopes": list })
+}
+
+/// Waits until what a caller is about to be told is durable.
+pub(crate) async fn durable(receipt: Receipt) -> Given<()> {
+    receipt.durable().await.map_err(|lost| {
+        let problem = Problem::of_action(Code::AuditUnavailable).because(&lost.to_string());
+        Box::new(problem.retry_after(Some(5)))
+    })
 }
 
 /// Runs a read of the store where it may block.

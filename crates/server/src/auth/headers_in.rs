@@ -122,15 +122,18 @@ impl Asked {
     ///
     /// Worked: `hold: 60s`, `Prefer: wait=90`, `x-stainless-timeout: 45` → 40 s.
     pub fn held(&self, hold: Span) -> Span {
+        self.patience().map_or(hold, |own| own.min(hold))
+    }
+
+    /// How long the caller itself is ready to wait for an answer, sent or not; `None`
+    /// if it says nothing about it.
+    pub fn patience(&self) -> Option<Span> {
         let margin = Span::from_secs(5);
         let sdk = self
             .sdk
             .timeout
             .map(|timeout| timeout.saturating_sub(margin));
-        [self.wait, self.deadline, sdk]
-            .into_iter()
-            .flatten()
-            .fold(hold, Span::min)
+        [self.wait, self.deadline, sdk].into_iter().flatten().min()
     }
 }
 

@@ -8,8 +8,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::units::shown;
-
 /// Most mistakes that one reading reports; a file with more is not a
 /// configuration.
 pub(crate) const MISTAKES_MAX: usize = 100;
@@ -83,7 +81,8 @@ pub(crate) struct Collector {
 impl Collector {
     pub(crate) fn new(file: &str) -> Collector {
         Collector {
-            file: Arc::from(shown(file).as_ref()),
+            // Whole, however long: it is where the reader has to go.
+            file: file.replace(char::is_control, "?").into(),
             found: Vec::new(),
         }
     }

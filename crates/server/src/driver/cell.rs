@@ -44,6 +44,11 @@ impl Cell {
         self.closed.cancel();
     }
 
+    /// Waits until the engine has lost a commit and gives way to another.
+    pub async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+
     /// Waits until the engine's time has come; `false` when the cell is closed.
     pub(super) async fn due(&self, clock: &super::Clock) -> bool {
         loop {

@@ -24,7 +24,12 @@ enum Source {
     /// The machine.
     Machine,
     /// The timers of a runtime, from these readings on.
-    Timers { runtime: Handle, start: Instant, at: Moment, wall: WallTime },
+    Timers {
+        runtime: Handle,
+        start: Instant,
+        at: Moment,
+        wall: WallTime,
+    },
 }
 
 impl Clock {
@@ -35,7 +40,10 @@ impl Clock {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
             .map(|id| id.trim().to_owned())
             .unwrap_or_else(|_| uuid::Uuid::now_v7().to_string());
-        Clock { boot_id, source: Source::Machine }
+        Clock {
+            boot_id,
+            source: Source::Machine,
+        }
     }
 
     /// A clock that goes as the timers of this runtime go, and shows `at` and
@@ -46,8 +54,16 @@ impl Clock {
     /// # Panics
     /// Outside a runtime.
     pub fn of_timers(at: Moment, wall: WallTime) -> Clock {
-        let source = Source::Timers { runtime: Handle::current(), start: Instant::now(), at, wall };
-        Clock { boot_id: "timers".to_owned(), source }
+        let source = Source::Timers {
+            runtime: Handle::current(),
+            start: Instant::now(),
+            at,
+            wall,
+        };
+        Clock {
+            boot_id: "timers".to_owned(),
+            source,
+        }
     }
 
     /// Which boot of the machine this is.
@@ -77,11 +93,23 @@ impl Clock {
 
     /// The readings at the start of a clock of timers, and what has passed since.
     fn timers(&self) -> Option<(Moment, WallTime, Span)> {
-        let Source::Timers { runtime, start, at, wall } = &self.source else { return None };
+        let Source::Timers {
+            runtime,
+            start,
+            at,
+            wall,
+        } = &self.source
+        else {
+            return None;
+        };
         // Also the journal's thread asks, which is outside the runtime.
         let _inside = runtime.enter();
         let passed = start.elapsed().as_micros();
-        Some((*at, *wall, Span::from_micros(u64::try_from(passed).unwrap_or(u64::MAX))))
+        Some((
+            *at,
+            *wall,
+            Span::from_micros(u64::try_from(passed).unwrap_or(u64::MAX)),
+        ))
     }
 
     /// Both clocks, read together, for the store.

@@ -15,24 +15,28 @@
 mod attach;
 mod cell;
 pub mod clock;
+mod people;
 mod rebuild;
+mod receipts;
 mod registry;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
-use rategov_core::action::breaker::Path;
-use rategov_core::engine::{
-    BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Report, Submit,
-    TaskAllowance,
-};
+use rategov_core::engine::{BodyEnd, Chance, Engine, LookupReport, Output, Report, Submit};
 use rategov_core::event::{CancelledBy, Record, Requested};
-use rategov_core::id::{Account, ActionId, AttemptNo, EscalationId, Operator, Scope};
+use rategov_core::id::{Account, ActionId, AttemptNo};
 use rategov_core::ledger::Change;
-use rategov_core::tasks::{TaskBook, TaskKey, TaskOutput, TaskRefusal};
-use rategov_core::time::{Draw, Moment, Span};
+use rategov_core::tasks::{TaskBook, TaskKey};
+use rategov_core::time::{Draw, Moment};
 use rategov_store::{Ack, Attachment, Entry, Journal, Payload, Source, Store};
+
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use tasks::Booking;
 
 use crate::fail;
 
@@ -40,6 +44,7 @@ pub use attach::Attachments;
 pub use cell::Cell;
 pub use clock::Clock;
 pub use rebuild::account_scope;
+pub use receipts::{NotDurable, Receipt};
 pub use registry::{Mail, Mailbox, hold_open};
 
 /// When fewer places than this are free in the journal's queue, new calls are
@@ -51,7 +56,7 @@ pub trait Resume: Send + Sync {
     /// The setup of an action that a restart found, if its route still exists.
     fn setup(&self, row: &rategov_core::record::ActionRow) -> Option<rategov_core::engine::Setup>;
     /// Starts the runner of an action that a restart found.
-    fn start(&self, row: &rategov_core::record::ActionRow, mailbox: Mailbox);
+    fn start(&self, cell: &Arc<Cell>, row: &rategov_core::record::ActionRow, mailbox: Mailbox);
     /// The payload of an action that replaces another one: the same bytes, its own key.
     fn child_payload(&self, parent: Payload, child: &Requested) -> Option<Attachment>;
     /// The policy of an account.
@@ -84,6 +89,9 @@ struct Inner {
     tasks_generation: AtomicU32,
     cells: RwLock<BTreeMap<Account, Arc<Cell>>>,
     registry: registry::Registry,
+    receipts: receipts::Receipts,
+    /// Open while an attempt of a write is on its way to its provider or back.
+    writes_out: TaskTracker,
     attachments: Attachments,
     notices: tokio::sync::broadcast::Sender<Notice>,
     resume: std::sync::OnceLock<Arc<dyn Resume>>,
@@ -110,6 +118,8 @@ impl Driver {
             tasks_generation: AtomicU32::new(1),
             cells: RwLock::new(BTreeMap::new()),
             registry: registry::Registry::default(),
+            receipts: receipts::Receipts::default(),
+            writes_out: TaskTracker::new(),
             attachments: Attachments::default(),
             notices: tokio::sync::broadcast::channel(1_024).0,
             resume: std::sync::OnceLock::new(),
@@ -142,47 +152,28 @@ impl Driver {
         self.0.notices.subscribe()
     }
 
-    /// A place where the outputs of an action arrive.
-    ///
-    /// # Errors
-    /// If a runner of this action exists.
-    pub fn register(&self, action: ActionId) -> Option<Mailbox> {
-        self.0.registry.open(action)
+    /// A place where the outputs of an action arrive; `None` if a runner of it exists.
+    pub fn register(&self, cell: &Cell, action: ActionId) -> Option<Mailbox> {
+        self.0.registry.open(action, cell.generation)
     }
 
-    /// Asks to join the runner of an action; `None` if it has none.
-    pub fn write_to(&self, action: ActionId, mail: Mail) -> Result<(), Mail> {
+    /// Held while an attempt of a write is out: a governor that stops waits for it.
+    pub fn write_out(&self) -> TaskTrackerToken {
+        self.0.writes_out.token()
+    }
+
+    /// Waits until no attempt of a write is out.
+    pub async fn writes_settled(&self) {
+        self.0.writes_out.close();
+        self.0.writes_out.wait().await;
+    }
+
+    /// Writes to the runner of an action; `false` if it has none.
+    pub fn write_to(&self, action: ActionId, mail: Mail) -> bool {
         self.0.registry.send(action, mail)
     }
 
     // ---- calls ---------------------------------------------------------------
-
-    /// Whether a call of a task may be admitted.
-    ///
-    /// # Errors
-    /// [`TaskRefusal`].
-    pub fn admit_task(
-        &self,
-        key: &TaskKey,
-        goal: Option<String>,
-        path: &Path,
-    ) -> Result<TaskAllowance, TaskRefusal> {
-        let now = self.0.clock.now();
-        let mut tasks = lock(&self.0.tasks);
-        let allowance = tasks.admit(now, key, goal, path);
-        self.pump_tasks(&mut tasks);
-        allowance
-    }
-
-    /// The deadline of a task.
-    pub fn task_deadline(&self, key: &TaskKey) -> Option<Moment> {
-        lock(&self.0.tasks).deadline(key)
-    }
-
-    /// Whether a granted send of a task may still leave.
-    pub fn may_send(&self, key: &TaskKey) -> bool {
-        lock(&self.0.tasks).may_send(key)
-    }
 
     /// Whether the journal has room for a new call.
     pub fn has_room(&self) -> bool {
@@ -201,6 +192,12 @@ impl Driver {
         let answered = self.0.answered.load(Ordering::Acquire);
         let handed_over = self.0.handed_over.load(Ordering::Acquire);
         (handed_over.saturating_sub(answered), handed_over)
+    }
+
+    /// Whether the scope of a granted send was refused since: its first byte had
+    /// better not leave.
+    pub fn is_overtaken(&self, cell: &Arc<Cell>, action: ActionId) -> bool {
+        lock(&cell.engine).is_overtaken(action)
     }
 
     /// Hands a call to its account's engine. `payload` is kept with the record
@@ -238,13 +235,13 @@ impl Driver {
         }
         let mut tasks = lock(&self.0.tasks);
         report.task = tasks.allowance(key);
-        let charges = {
+        let bookings = {
             let mut engine = lock(&cell.engine);
             engine.handle_report(now, chance(), report);
-            self.pump(cell, &mut engine)
+            self.pump(cell, &mut engine, None)
         };
         fail::point(fail::REPORTED_BEFORE_COMMIT);
-        self.charge(&mut tasks, now, charges);
+        self.book(&mut tasks, now, bookings);
         drop(tasks);
         self.0.attachments.forget(action);
     }
@@ -258,16 +255,29 @@ impl Driver {
     }
 
     /// A look-up ended.
-    pub fn looked_up(&self, cell: &Arc<Cell>, key: &TaskKey, mut report: LookupReport) {
+    /// `result` is what it found, to be kept if the action ends with it.
+    pub fn looked_up(
+        &self,
+        cell: &Arc<Cell>,
+        key: &TaskKey,
+        mut report: LookupReport,
+        result: Option<Attachment>,
+    ) {
         let now = self.0.clock.now();
+        let action = report.action;
+        if let Some(result) = result {
+            self.0.attachments.put(action, result);
+        }
         let mut tasks = lock(&self.0.tasks);
         report.task = tasks.allowance(key);
-        let charges = {
+        let bookings = {
             let mut engine = lock(&cell.engine);
             engine.handle_lookup_report(now, chance(), report);
-            self.pump(cell, &mut engine)
+            self.pump(cell, &mut engine, None)
         };
-        self.charge(&mut tasks, now, charges);
+        self.book(&mut tasks, now, bookings);
+        drop(tasks);
+        self.0.attachments.forget(action);
         fail::point(fail::LOOKUP_REPORTED_BEFORE_COMMIT);
     }
 
@@ -277,91 +287,7 @@ impl Driver {
         self.with(cell, |engine| engine.handle_caller_gone(now, action));
     }
 
-    /// An action is told to stop.
-    pub fn cancel(&self, cell: &Arc<Cell>, action: ActionId, by: CancelledBy) {
-        let now = self.0.clock.now();
-        self.with(cell, |engine| {
-            engine.handle_cancel(now, chance(), action, by)
-        });
-    }
-
-    /// A task ends; nothing of it ever sends again.
-    ///
-    /// # Errors
-    /// [`TaskRefusal::TooMany`].
-    pub fn cancel_task(&self, key: &TaskKey, by: CancelledBy) -> Result<(), TaskRefusal> {
-        let now = self.0.clock.now();
-        let mut tasks = lock(&self.0.tasks);
-        let cancelled = tasks.cancel(now, key, by);
-        self.pump_tasks(&mut tasks);
-        cancelled
-    }
-
-    /// A path of a task failed in a way that no repeat can mend, or succeeded.
-    pub fn note_path(
-        &self,
-        key: &TaskKey,
-        path: &Path,
-        failure: Option<&rategov_core::action::failure::Failure>,
-    ) {
-        let now = self.0.clock.now();
-        let mut tasks = lock(&self.0.tasks);
-        match failure {
-            Some(failure) => {
-                let _ = tasks.failed(now, key, path, failure);
-            }
-            None => tasks.succeeded(key, path),
-        }
-        self.pump_tasks(&mut tasks);
-    }
-
     // ---- operators -----------------------------------------------------------
-
-    /// A person answers a question.
-    ///
-    /// # Errors
-    /// [`DecisionError`].
-    pub fn decide(
-        &self,
-        escalation: EscalationId,
-        decision: Decision,
-    ) -> Result<Account, DecisionError> {
-        let now = self.0.clock.now();
-        for cell in self.cells() {
-            let asked = lock(&cell.engine)
-                .escalations()
-                .any(|row| row.escalation == escalation);
-            if asked {
-                fail::point(fail::DECISION_BEFORE_ENGINE);
-                let mut engine = lock(&cell.engine);
-                let decided = engine.handle_decision(now, chance(), escalation, decision);
-                let charges = self.pump(&cell, &mut engine);
-                drop(engine);
-                fail::point(fail::DECIDED_BEFORE_COMMIT);
-                self.charge_later(charges);
-                return decided.map(|()| cell.account.clone());
-            }
-        }
-        Err(DecisionError::NotOpen)
-    }
-
-    /// An operator reopens a scope; says whether there is such a scope.
-    pub fn resume_scope(&self, scope: &Scope, by: &Operator) -> bool {
-        let now = self.0.clock.now();
-        let mut found = false;
-        for cell in self.cells() {
-            self.with(&cell, |engine| {
-                if engine.scope_state(now, scope).is_some() {
-                    found = true;
-                    engine.handle_resume(now, chance(), scope, by.clone());
-                }
-            });
-        }
-        if found {
-            lock(&self.0.tasks).reset_breakers();
-        }
-        found
-    }
 
     /// Another policy is in force: every engine and the task book take it up.
     pub fn policy_changed(&self) {
@@ -389,32 +315,41 @@ impl Driver {
     // ---- how it works --------------------------------------------------------
 
     fn with(&self, cell: &Arc<Cell>, tell: impl FnOnce(&mut Engine)) {
-        let charges = {
+        let bookings = {
             let mut engine = lock(&cell.engine);
             tell(&mut engine);
-            self.pump(cell, &mut engine)
+            self.pump(cell, &mut engine, None)
         };
-        self.charge_later(charges);
+        self.book_later(bookings);
     }
 
     /// Carries out what an engine says, under its lock. What concerns the task
     /// book is handed back: its lock comes first and is not taken here.
-    fn pump(&self, cell: &Arc<Cell>, engine: &mut Engine) -> Vec<Charge> {
-        let mut charges = Vec::new();
+    /// Who waits for its records gets a receipt for them.
+    fn pump(
+        &self,
+        cell: &Arc<Cell>,
+        engine: &mut Engine,
+        mut receipt: Option<&mut Receipt>,
+    ) -> Vec<Booking> {
+        let mut bookings = Vec::new();
         while let Some(output) = engine.poll_output() {
             match output {
-                Output::Record(record) => self.append(cell, engine, record),
+                Output::Record(record) => {
+                    self.append(cell, engine, record, receipt.as_deref_mut());
+                }
                 Output::ChargeTask {
                     task,
                     retries,
                     waited,
                 } => {
-                    charges.push(Charge {
+                    bookings.push(Booking::Charge {
                         task,
                         retries,
                         waited,
                     });
                 }
+                Output::OpenPath { task, path } => bookings.push(Booking::OpenPath { task, path }),
                 Output::Changed(change) => {
                     let notice = Notice {
                         account: cell.account.clone(),
@@ -426,19 +361,19 @@ impl Driver {
                 Output::Asked { escalation } => {
                     tracing::warn!(%escalation, account = %cell.account, "a decision is needed");
                 }
-                Output::Child { parent, child } => self.adopt(parent, &child),
+                Output::Child { parent, child } => self.adopt(cell, parent, &child),
                 Output::Faulted => self.rebuild(cell),
-                output => self.0.registry.deliver(output),
+                output => self.0.registry.deliver(cell.generation, output),
             }
         }
         cell.wake_at(engine.poll_timeout());
-        charges
+        bookings
     }
 
     /// An engine admitted an action in place of another one: its payload is that
     /// one's, under a key of its own. It is read here, under the engine's lock, so
     /// that it commits with the child's first record; a person decides seldom.
-    fn adopt(&self, parent: ActionId, child: &Arc<Requested>) {
+    fn adopt(&self, cell: &Arc<Cell>, parent: ActionId, child: &Arc<Requested>) {
         let Some(resume) = self.0.resume.get() else {
             return;
         };
@@ -451,13 +386,19 @@ impl Driver {
             Ok(None) => tracing::error!(%parent, "the payload of a replaced action is gone"),
             Err(cause) => tracing::error!(%parent, %cause, "a payload can't be read"),
         }
-        if let Some(mailbox) = self.0.registry.open(child.action) {
+        if let Some(mailbox) = self.0.registry.open(child.action, cell.generation) {
             let row = rategov_core::record::ActionRow::open(child, self.0.clock.now());
-            resume.start(&row, mailbox);
+            resume.start(cell, &row, mailbox);
         }
     }
 
-    fn append(&self, cell: &Cell, engine: &mut Engine, record: Record) {
+    fn append(
+        &self,
+        cell: &Cell,
+        engine: &mut Engine,
+        record: Record,
+        receipt: Option<&mut Receipt>,
+    ) {
         fail::point(fail::RECORD_BEFORE_QUEUE);
         let seq = record.seq;
         let attachments = self.0.attachments.for_record(&record.event);
@@ -468,41 +409,31 @@ impl Driver {
             record,
             attachments,
         };
-        if self.hand_over(entry).is_err() {
+        if self.hand_over(entry, receipt).is_err() {
             engine.handle_commit_failed(seq);
         }
     }
 
     /// Gives a record to the journal, and counts those that it took.
-    fn hand_over(&self, entry: Entry) -> Result<(), rategov_store::Full> {
+    fn hand_over(
+        &self,
+        entry: Entry,
+        receipt: Option<&mut Receipt>,
+    ) -> Result<(), rategov_store::Full> {
+        let (source, generation, seq) = (entry.source.clone(), entry.generation, entry.record.seq);
+        if let Some(receipt) = receipt
+            && receipt.is_outdone_by(&entry)
+        {
+            *receipt = self.0.receipts.promise(&entry);
+        }
         // Counted first: the answer may be there before this returns.
         self.0.handed_over.fetch_add(1, Ordering::AcqRel);
         let taken = self.0.journal.enqueue(entry);
         if taken.is_err() {
             self.0.handed_over.fetch_sub(1, Ordering::AcqRel);
+            self.0.receipts.void(&source, generation, seq);
         }
         taken
-    }
-
-    fn pump_tasks(&self, tasks: &mut TaskBook) {
-        while let Some(output) = tasks.poll_output() {
-            match output {
-                TaskOutput::Record(record) => {
-                    let entry = Entry {
-                        source: Source::Tasks,
-                        generation: self.0.tasks_generation.load(Ordering::Acquire),
-                        wall: self.0.clock.wall_of(record.at),
-                        record,
-                        attachments: Vec::new(),
-                    };
-                    if self.hand_over(entry).is_err() {
-                        tasks.handle_commit_failed();
-                    }
-                }
-                TaskOutput::Cancelled { key, by } => self.spread_cancellation(key, by),
-                TaskOutput::Faulted => self.rebuild_tasks(),
-            }
-        }
     }
 
     /// Tells every engine that a task ended. Not under the task book's lock of
@@ -519,25 +450,10 @@ impl Driver {
         }
     }
 
-    /// Books what an engine asked for, under the task book's lock.
-    fn charge(&self, tasks: &mut TaskBook, now: Moment, charges: Vec<Charge>) {
-        for charge in charges {
-            tasks.charge(now, &charge.task, charge.retries, charge.waited);
-        }
-        self.pump_tasks(tasks);
-    }
-
-    /// Books what came up while the task book was not at hand.
-    fn charge_later(&self, charges: Vec<Charge>) {
-        if !charges.is_empty() {
-            let now = self.0.clock.now();
-            self.charge(&mut lock(&self.0.tasks), now, charges);
-        }
-    }
-
     /// The journal's word on one record.
     fn acknowledge(&self, ack: &Ack) {
         self.follow(ack);
+        self.0.receipts.settle(ack);
         if !matches!(ack.source, Source::Governor) {
             self.0.answered.fetch_add(1, Ordering::AcqRel);
         }
@@ -574,17 +490,10 @@ impl Driver {
                     Ok(()) => tasks.handle_committed(ack.seq),
                     Err(_) => tasks.handle_commit_failed(),
                 }
-                self.pump_tasks(&mut tasks);
+                self.pump_tasks(&mut tasks, None);
             }
         }
     }
-}
-
-/// Something to book on a task.
-struct Charge {
-    task: TaskKey,
-    retries: u32,
-    waited: Span,
 }
 
 /// What chance gives to one call of an engine.

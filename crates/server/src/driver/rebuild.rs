@@ -60,9 +60,12 @@ impl Driver {
         if let Some(resume) = resume {
             for row in &tables.actions {
                 let id = row.requested.action;
-                if let (Some(setup), Some(mailbox)) = (resume.setup(row), self.0.registry.open(id))
-                {
-                    setups.insert(id, setup);
+                let Some(setup) = resume.setup(row) else {
+                    continue;
+                };
+                setups.insert(id, setup);
+                // A read that the life before still passes on keeps its runner.
+                if let Some(mailbox) = self.0.registry.open(id, generation) {
                     mailboxes.push((row.clone(), mailbox));
                 }
             }
@@ -92,7 +95,7 @@ impl Driver {
         }
         if let Some(resume) = resume {
             for (row, mailbox) in mailboxes {
-                resume.start(&row, mailbox);
+                resume.start(&cell, &row, mailbox);
             }
         }
         fail::point(fail::RESTART_BEFORE_RECORDS);
@@ -108,8 +111,8 @@ impl Driver {
         cell
     }
 
-    /// A commit was lost: the account is taken up again from the tables as soon
-    /// as the journal can be written.
+    /// A commit was lost: the account is taken up again from the tables, as after
+    /// a restart. Runners of its writes let go as soon as the cell is closed.
     pub(super) fn rebuild(&self, cell: &Arc<Cell>) {
         cell.close();
         let (driver, cell) = (self.clone(), Arc::clone(cell));
@@ -122,6 +125,9 @@ impl Driver {
                     store.recover(&Source::Account(account), &now)
                 });
                 match recovered.await {
+                    // A write that is still on the wire is stopped first: what may
+                    // have arrived is counted from when nothing more can leave.
+                    Ok(Ok(tables)) if driver.has_a_write_in_hand(&tables) => {}
                     Ok(Ok(tables)) => {
                         tracing::info!(account = %cell.account, "taken up again");
                         driver.install(&cell.account, cell.generation + 1, tables);
@@ -134,6 +140,13 @@ impl Driver {
                 }
             }
         });
+    }
+
+    fn has_a_write_in_hand(&self, tables: &Tables) -> bool {
+        tables
+            .actions
+            .iter()
+            .any(|row| row.requested.class.is_write() && self.0.registry.has(row.requested.action))
     }
 
     /// The same for the task book.

@@ -7,7 +7,7 @@ use rategov_core::engine::Output;
 use rategov_core::id::ActionId;
 use tokio::sync::{mpsc, oneshot};
 
-use super::lock;
+use super::{Cell, lock};
 use crate::gateway::reply::Reply;
 
 /// What arrives in a mailbox.
@@ -22,6 +22,7 @@ pub enum Mail {
 /// The receiving end. Dropping it closes the mailbox.
 pub struct Mailbox {
     action: ActionId,
+    generation: u32,
     receiver: mpsc::UnboundedReceiver<Mail>,
     registry: Registry,
 }
@@ -30,6 +31,11 @@ impl Mailbox {
     /// The action it belongs to.
     pub fn action(&self) -> ActionId {
         self.action
+    }
+
+    /// Of which life of its engine it hears.
+    pub fn generation(&self) -> u32 {
+        self.generation
     }
 
     /// The next mail; `None` can't happen while the mailbox is open.
@@ -52,36 +58,58 @@ impl Drop for Mailbox {
 /// All mailboxes. Bounded by the actions in hand: an engine says at most a few
 /// things about an action between two reports of its runner.
 #[derive(Clone, Default)]
-pub(super) struct Registry(Arc<Mutex<BTreeMap<ActionId, mpsc::UnboundedSender<Mail>>>>);
+pub(super) struct Registry(Arc<Mutex<BTreeMap<ActionId, Address>>>);
+
+/// Where an action's mail goes.
+struct Address {
+    sender: mpsc::UnboundedSender<Mail>,
+    /// The life of the engine whose words it takes: one that was rebuilt has
+    /// nothing to say to a runner of the life before.
+    generation: u32,
+}
 
 impl Registry {
-    pub(super) fn open(&self, action: ActionId) -> Option<Mailbox> {
+    pub(super) fn open(&self, action: ActionId, generation: u32) -> Option<Mailbox> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut boxes = lock(&self.0);
         if boxes.contains_key(&action) {
             return None;
         }
-        boxes.insert(action, sender);
+        boxes.insert(action, Address { sender, generation });
         drop(boxes);
         Some(Mailbox {
             action,
+            generation,
             receiver,
             registry: self.clone(),
         })
     }
 
-    pub(super) fn send(&self, action: ActionId, mail: Mail) -> Result<(), Mail> {
-        match lock(&self.0).get(&action) {
-            Some(sender) => sender.send(mail).map_err(|refused| refused.0),
-            None => Err(mail),
-        }
+    /// Whether an action has a mailbox.
+    pub(super) fn has(&self, action: ActionId) -> bool {
+        lock(&self.0).contains_key(&action)
     }
 
-    pub(super) fn deliver(&self, output: Output) {
+    /// Hands mail over; `false` if nobody runs this action any more. The mail is
+    /// dropped then, and with it whatever waits for an answer to it.
+    pub(super) fn send(&self, action: ActionId, mail: Mail) -> bool {
+        lock(&self.0)
+            .get(&action)
+            .is_some_and(|address| address.sender.send(mail).is_ok())
+    }
+
+    /// Delivers what a life of an engine says about one of its actions.
+    pub(super) fn deliver(&self, generation: u32, output: Output) {
         let Some(action) = addressee(&output) else {
             return;
         };
-        if self.send(action, Mail::Output(output)).is_err() {
+        let boxes = lock(&self.0);
+        let address = boxes
+            .get(&action)
+            .filter(|address| address.generation == generation);
+        let delivered =
+            address.is_some_and(|address| address.sender.send(Mail::Output(output)).is_ok());
+        if !delivered {
             tracing::debug!(%action, "nobody waits for this action any more");
         }
     }
@@ -104,6 +132,7 @@ fn addressee(output: &Output) -> Option<ActionId> {
         | Output::Abort { action } => Some(*action),
         Output::Record(_)
         | Output::ChargeTask { .. }
+        | Output::OpenPath { .. }
         | Output::Child { .. }
         | Output::Asked { .. }
         | Output::Changed(_)
@@ -111,8 +140,9 @@ fn addressee(output: &Output) -> Option<ActionId> {
     }
 }
 
-/// Keeps a mailbox open for ever: its action has no runner, and must get none.
-pub async fn hold_open(mailbox: Mailbox) {
+/// Keeps a mailbox open as long as its engine lives: its action has no runner,
+/// and must get none.
+pub async fn hold_open(cell: &Cell, mailbox: Mailbox) {
     let _mailbox = mailbox;
-    std::future::pending::<()>().await;
+    cell.closed().await;
 }

@@ -9,6 +9,7 @@
 //! ```
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, request};
@@ -191,12 +192,13 @@ impl Gateway {
             rule: route.rule,
             parameters: route.parameters,
             class: route.class,
-            purpose: Purpose::of(route.class),
+            purpose: Purpose::of(route.class, respond_async),
             task,
             key,
             known_operation: None,
             external_ref,
             respond_async,
+            patience: patience(&asked),
             client_stall: duration(policy.settings.client_stall),
         };
         let cell = driver.cell(&owner.account);
@@ -364,6 +366,15 @@ fn deadline(now: Moment, asked: &Asked, of_task: Option<Moment>) -> Moment {
         .deadline
         .map_or(Moment::NEVER, |span: Span| now + span);
     own.min(of_task.unwrap_or(Moment::NEVER))
+}
+
+/// How long the caller waits for an answer. One that wants to be let go waits only for
+/// as long as it says.
+fn patience(asked: &Asked) -> Option<Duration> {
+    match asked.answer {
+        AnswerMode::Async => Some(asked.wait.map_or(Duration::ZERO, duration)),
+        AnswerMode::Held => asked.patience().map(duration),
+    }
 }
 
 /// The credentials of a call, to be cut out of what a provider echoes.

@@ -15,7 +15,7 @@ use super::evidence::{self, Verdict};
 use super::outgoing::Outgoing;
 use super::purpose::Purpose;
 use super::reading::{self, Tongue};
-use super::run::{Held, Runner};
+use super::run::{Held, OnTheWire, Runner};
 use super::upstream::Sent;
 use crate::fail;
 
@@ -28,9 +28,12 @@ enum Ended {
 impl Runner {
     pub(super) async fn attempt(&mut self, grant: Grant) {
         self.attempts = grant.attempt;
+        let _out = self.job.class.is_write().then(|| self.driver.write_out());
         fail::point(fail::GRANT_BEFORE_DIAL);
         let withdrawn = Evidence::NotSent(NotSent::Withdrawn);
-        if !self.driver.may_send(&self.job.task) {
+        // A refusal that came since the grant would only be repeated.
+        if !self.driver.may_send(&self.job.task) || self.driver.is_overtaken(&self.cell, self.id())
+        {
             return self.report(grant.attempt, withdrawn, 0, None);
         }
         let Some(request) = self.job.request() else {
@@ -84,7 +87,7 @@ impl Runner {
             loop {
                 tokio::select! {
                     line = &mut connecting => break line,
-                    mail = self.mailbox.next() => {
+                    mail = self.next_mail(OnTheWire::Yes) => {
                         if self.meanwhile(mail) {
                             return Ended::Aborted(Verdict::NotSent(
                                 NotSent::Withdrawn,
@@ -99,6 +102,10 @@ impl Runner {
             Ok(line) => line,
             Err(verdict) => return Ended::Sent(Sent::of(verdict, 0, Some(Box::new(request)))),
         };
+        if self.driver.is_overtaken(&self.cell, self.id()) {
+            let verdict = Verdict::NotSent(NotSent::Withdrawn, evidence::Detail::Overtaken);
+            return Ended::Sent(Sent::of(verdict, 0, Some(Box::new(request))));
+        }
         fail::point(fail::DIALLED_BEFORE_FIRST_BYTE);
         let stopper = line.stopper();
         let (driver, cell, id) = (self.driver.clone(), Arc::clone(&self.cell), self.id());
@@ -107,7 +114,7 @@ impl Runner {
         loop {
             tokio::select! {
                 sent = &mut sending => return Ended::Sent(sent),
-                mail = self.mailbox.next() => {
+                mail = self.next_mail(OnTheWire::Yes) => {
                     if self.meanwhile(mail) {
                         return Ended::Aborted(stopper.stop());
                     }
@@ -140,7 +147,7 @@ impl Runner {
             loop {
                 tokio::select! {
                     read = &mut reading => break Some(read),
-                    mail = self.mailbox.next() => {
+                    mail = self.next_mail(OnTheWire::Yes) => {
                         if self.meanwhile(mail) {
                             break None;
                         }
@@ -193,8 +200,16 @@ impl Runner {
         // agent that looks for ten records and finds seven has done nothing wrong.
         let absent = self.job.class == Class::Read && matches!(facts.status, 404 | 410);
         if !absent && (failure.is_some() || facts.status < 400) {
-            self.driver
+            let tripped = self
+                .driver
                 .note_path(&self.job.task, &path, failure.as_ref());
+            if let Some(tripped) = tripped
+                && self.job.purpose == Purpose::Write
+            {
+                let why = tripped.to_string();
+                self.driver
+                    .path_stopped(&self.cell, &self.job.task, &path.endpoint, &why);
+            }
         }
     }
 

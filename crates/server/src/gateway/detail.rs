@@ -64,6 +64,8 @@ pub enum Detail {
     UnaskedUpgrade,
     /// The caller left while the answer was awaited.
     CallerGone,
+    /// The scope was refused between the grant and the first byte.
+    Overtaken,
     /// The answer's body ended before its length or last chunk.
     BodyCut,
     /// The connection was reset inside the answer's body.
@@ -127,6 +129,7 @@ impl Detail {
             Detail::HeadTooLarge => ("head_too_large", "the answer's head is too large", CHECK),
             Detail::UnaskedUpgrade => ("unasked_upgrade", "the provider switched protocols unasked", CHECK),
             Detail::CallerGone => ("caller_gone", "the caller left while the answer was awaited", CHECK),
+            Detail::Overtaken => ("overtaken", "the scope was refused before the first byte", WAIT),
             Detail::BodyCut => ("body_cut", "the answer's body was cut", AGAIN),
             Detail::BodyReset => ("body_reset", "the connection was reset inside the answer's body", AGAIN),
             Detail::BodyGarbled => ("body_garbled", "the answer's body is not framed as HTTP says", AGAIN),

@@ -68,8 +68,10 @@ pub struct Job {
     pub external_ref: Option<String>,
     /// Credentials of the call, cut out of every text.
     pub hidden: Vec<String>,
-    /// Whether its caller wants a 202 as soon as it has to wait.
+    /// Whether its caller wants a 202 when its patience is over.
     pub respond_async: bool,
+    /// How long its caller waits for an answer; `None` if it did not say.
+    pub patience: Option<Duration>,
     /// A caller that reads nothing for this long is gone.
     pub client_stall: Duration,
 }

@@ -34,7 +34,8 @@ impl Runner {
             // The values that it needs are not known: it can't be asked, and the
             // engine will put it to a person when its look-ups are used up.
             let report = report(Found::NoAnswer, None, None, false);
-            self.driver.looked_up(&self.cell, &self.job.task, report);
+            self.driver
+                .looked_up(&self.cell, &self.job.task, report, None);
             return;
         };
         fail::point(fail::LOOKUP_BEFORE_SEND);
@@ -65,7 +66,15 @@ impl Runner {
             }
         };
         fail::point(fail::LOOKUP_ANSWER_BEFORE_REPORT);
-        self.driver.looked_up(&self.cell, &self.job.task, report);
+        // Nobody may be waiting any more: whoever asks later gets what was found.
+        let result = self.found.clone().map(|body| {
+            let mut head = http::Response::new(()).into_parts().0;
+            let json = http::HeaderValue::from_static("application/json");
+            head.headers.insert(http::header::CONTENT_TYPE, json);
+            self.job.result(self.id(), &head, body)
+        });
+        self.driver
+            .looked_up(&self.cell, &self.job.task, report, result);
     }
 
     fn lookup_request(&self) -> Option<http::Request<Outgoing>> {
@@ -111,13 +120,7 @@ impl Runner {
             hidden: &hidden,
             arrived: self.driver.clock().wall(),
         };
-        let read = reading::read(
-            &answer.head,
-            &mut answer.body,
-            Purpose::Read,
-            tongue,
-        )
-        .await;
+        let read = reading::read(&answer.head, &mut answer.body, Purpose::Read, tongue).await;
         let status = answer.head.status.as_u16();
         let mut body = Vec::from(read.peeked.whole());
         while let Some(Ok(frame)) = answer.body.frame().await {

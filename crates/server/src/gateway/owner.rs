@@ -28,6 +28,7 @@ impl Gateway {
     /// Whose quota and credential a call uses.
     ///
     /// # Errors
+    /// `forbidden` if the caller may use no account of the provider,
     /// `credential_missing` if no credential is there that may go to the provider. A
     /// token of the governor's never does.
     pub(super) fn owner<'p>(
@@ -54,6 +55,13 @@ impl Gateway {
                 rules: &account.rules,
                 slot: account.slot.header.clone(),
             });
+        }
+        if !caller.rights().allow_some_account(&settings.name) {
+            let why = format!(
+                "agent {} may use no account of this provider",
+                caller.agent()
+            );
+            return Err(Box::new(Problem::of_request(RequestCode::Forbidden, why)));
         }
         if caller.own_credential() == OwnCredential::Withheld {
             let why = "no credential of this provider is configured for this agent";

@@ -9,14 +9,16 @@ pub enum Purpose {
     /// A read or a generation: a loss is repeated, an answer streams on as soon as it
     /// is judged.
     Read,
-    /// A write: a loss has to be looked up, the result is stored before anybody sees it.
+    /// A write, or a call whose result is fetched later: the result is stored before
+    /// anybody sees it.
     Write,
 }
 
 impl Purpose {
-    /// What a call of this class is for.
-    pub fn of(class: Class) -> Purpose {
-        if class.is_write() {
+    /// What a call of this class is for. One that goes on without its caller is
+    /// treated like a write: its result has to be kept until it is fetched.
+    pub fn of(class: Class, detached: bool) -> Purpose {
+        if class.is_write() || detached {
             Purpose::Write
         } else {
             Purpose::Read

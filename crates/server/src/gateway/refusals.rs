@@ -40,6 +40,9 @@ pub(super) fn task_refusal(refusal: &TaskRefusal) -> Problem {
         TaskRefusal::BreakerTripped(constraint) => {
             Problem::of_action(Code::BreakerTripped).because(&constraint.to_string())
         }
+        TaskRefusal::AuditUnavailable => {
+            Problem::of_action(Code::AuditUnavailable).retry_after(Some(1))
+        }
         TaskRefusal::TooMany => Problem::of_action(Code::AgentQueueFull)
             .because("too many tasks are open")
             .retry_after(Some(60)),

@@ -91,23 +91,22 @@ fn respond(reply: Reply, guard: Option<Guard>) -> Response<OutBody> {
             body,
             context,
         } => {
+            let length = length_of(&headers);
             let body = match body {
                 ReplyBody::Whole(bytes) => {
                     if let Some(mut guard) = guard {
                         guard.disarm();
                     }
-                    OutBody::whole(bytes)
-                }
-                ReplyBody::Streaming(frames) => {
-                    let left = headers
-                        .get(http::header::CONTENT_LENGTH)
-                        .and_then(|value| value.to_str().ok()?.parse().ok());
-                    OutBody::Streaming {
-                        frames,
-                        guard,
-                        left,
+                    match (status, length) {
+                        (StatusCode::NOT_MODIFIED, Some(length)) => OutBody::Announced(length),
+                        _ => OutBody::whole(bytes),
                     }
                 }
+                ReplyBody::Streaming(frames) => OutBody::Streaming {
+                    frames,
+                    guard,
+                    left: length,
+                },
             };
             let mut response = Response::new(body);
             *response.status_mut() = status;
@@ -119,6 +118,11 @@ fn respond(reply: Reply, guard: Option<Guard>) -> Response<OutBody> {
             response
         }
     }
+}
+
+fn length_of(headers: &HeaderMap) -> Option<u64> {
+    let value = headers.get(http::header::CONTENT_LENGTH)?;
+    value.to_str().ok()?.parse().ok()
 }
 
 fn problem_response(problem: &Problem, context: Option<&Context>) -> Response<OutBody> {
@@ -174,6 +178,9 @@ fn add_context(headers: &mut HeaderMap, context: &Context) {
 pub enum OutBody {
     /// All of it.
     Whole(Option<Bytes>),
+    /// None, although its head says how long it would be: a `304` describes the answer
+    /// that the caller has already. The listener writes that length and no body.
+    Announced(u64),
     /// As it arrives.
     Streaming {
         /// The frames.
@@ -202,6 +209,7 @@ impl Body for OutBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match self.get_mut() {
             OutBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            OutBody::Announced(_) => Poll::Ready(None),
             OutBody::Streaming {
                 frames,
                 guard,
@@ -231,6 +239,7 @@ impl Body for OutBody {
             OutBody::Whole(bytes) => {
                 http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
             }
+            OutBody::Announced(length) => http_body::SizeHint::with_exact(*length),
             OutBody::Streaming { .. } => http_body::SizeHint::default(),
         }
     }

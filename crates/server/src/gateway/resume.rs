@@ -25,7 +25,7 @@ use super::purpose::Purpose;
 use super::run::Runner;
 use super::serve::Gateway;
 use super::spool::{Spool, SpoolLimits};
-use crate::driver::{Mailbox, Resume};
+use crate::driver::{Cell, Mailbox, Resume};
 
 /// A request's head as it is stored.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -111,15 +111,19 @@ impl Resume for Gateway {
         })
     }
 
-    fn start(&self, row: &ActionRow, mut mailbox: Mailbox) {
-        let (gateway, row) = (self.clone(), row.clone());
-        tokio::spawn(async move {
+    fn start(&self, cell: &Arc<Cell>, row: &ActionRow, mut mailbox: Mailbox) {
+        let (gateway, cell, row) = (self.clone(), Arc::clone(cell), row.clone());
+        self.0.runtime.spawn(async move {
             // The payload is there once the engine says something: a child's commits
             // with its first record.
-            let Some(first) = mailbox.next().await else {
+            let first = tokio::select! {
+                biased;
+                first = mailbox.next() => first,
+                () = cell.closed() => None,
+            };
+            let Some(first) = first else {
                 return;
             };
-            let cell = gateway.0.driver.cell(&row.requested.account);
             let driver = gateway.0.driver.clone();
             match gateway.job_of(&row).await {
                 Some(job) => {
@@ -133,7 +137,7 @@ impl Resume for Gateway {
                         "the route or payload of an action is gone; a person must settle it"
                     );
                     // The mailbox stays open, so that nobody starts it twice.
-                    crate::driver::hold_open(mailbox).await;
+                    crate::driver::hold_open(&cell, mailbox).await;
                 }
             }
         });
@@ -233,12 +237,13 @@ impl Gateway {
             rule: Arc::clone(&route.rule),
             parameters: route.parameters.clone(),
             class: requested.class,
-            purpose: Purpose::of(requested.class),
+            purpose: Purpose::of(requested.class, requested.detached),
             task: (requested.agent.clone(), task),
             key: requested.key.clone(),
             known_operation: row.operation_id.clone(),
             external_ref,
             respond_async: false,
+            patience: None,
             client_stall: duration(policy.settings.client_stall),
         })
     }

@@ -16,10 +16,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rategov_core::action::problem::Code;
-use rategov_core::engine::Output;
+use rategov_core::engine::{Following, Output, WaitReason};
 use rategov_core::id::ActionId;
 use rategov_core::time::{Moment, Span};
+use rategov_core::word::State;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::answer::Answer;
 use super::job::Job;
@@ -52,6 +54,17 @@ pub struct Runner {
     pub(super) waited: Span,
     pub(super) wait_from: Moment,
     pub(super) reason: Option<&'static str>,
+    /// When its callers are let go, sent or not.
+    patience: Option<Instant>,
+}
+
+/// Whether something of an action is on its way to the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnTheWire {
+    /// It is.
+    Yes,
+    /// It waits.
+    No,
 }
 
 /// The head of an answer and what was read of its body.
@@ -84,6 +97,7 @@ impl Runner {
             waited: Span::ZERO,
             wait_from,
             reason: None,
+            patience: None,
         }
     }
 
@@ -102,6 +116,11 @@ impl Runner {
     }
 
     async fn take_in(&mut self, mail: Mail) -> bool {
+        // With the first mail the action exists for certain: before that nothing may
+        // be promised.
+        if let Some(patience) = self.job.patience.take() {
+            self.patience = Some(Instant::now() + patience);
+        }
         match mail {
             Mail::Joiner(caller) => {
                 self.take_joiner(caller);
@@ -113,11 +132,27 @@ impl Runner {
 
     /// Runs until the action has ended.
     pub async fn run(mut self) {
-        while let Some(mail) = self.mailbox.next().await {
+        while let Some(mail) = self.next_mail(OnTheWire::No).await {
             if self.take_in(mail).await {
                 return;
             }
         }
+        self.answer_after_fault();
+    }
+
+    /// The engine lost a commit and will say no more: what it had decided about
+    /// this write is not in the journal, so nobody may hear it as decided.
+    fn answer_after_fault(&mut self) {
+        self.stop_waiting();
+        let code = match self.attempts {
+            0 => Code::AuditUnavailable,
+            _ => Code::OutcomeUnknown,
+        };
+        let why = "the journal can't be written, so what came of the write can't be recorded";
+        let problem = Problem::of_action(code)
+            .because(why)
+            .with("sent", 0 < self.attempts);
+        self.answer_problem(problem, None);
     }
 
     /// Follows one instruction; `true` if the action has ended.
@@ -125,9 +160,6 @@ impl Runner {
         match output {
             Output::Parked(parked) => {
                 self.reason = Some(parked.reason.word());
-                if self.job.respond_async {
-                    self.answer_pending();
-                }
                 false
             }
             Output::Grant(grant) => {
@@ -141,7 +173,12 @@ impl Runner {
                 self.wait_from = self.driver.clock().now();
                 false
             }
-            Output::Continue { .. } => {
+            Output::Continue { next, .. } => {
+                self.reason = Some(match next {
+                    Following::Attempt => WaitReason::Backoff.word(),
+                    Following::Lookup => "reconciliation",
+                    Following::Decision => "decision",
+                });
                 self.wait_from = self.driver.clock().now();
                 false
             }
@@ -175,6 +212,7 @@ impl Runner {
             Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }
+            | Output::OpenPath { .. }
             | Output::Child { .. }
             | Output::Asked { .. }
             | Output::Changed(_)
@@ -201,6 +239,41 @@ impl Runner {
             problem,
             context: None,
         });
+    }
+
+    /// The next mail. Lets the callers go meanwhile if their patience ends: with the
+    /// promise of a result to fetch, and only where one will be kept. A call that was
+    /// never sent ends by the engine's own word, and a read that was sent is waited for.
+    pub(super) async fn next_mail(&mut self, on_the_wire: OnTheWire) -> Option<Mail> {
+        if let Some(until) = self.patience {
+            tokio::select! {
+                biased;
+                mail = self.mail() => return mail,
+                () = tokio::time::sleep_until(until) => self.patience = None,
+            }
+            if self.job.respond_async {
+                self.answer_pending();
+            } else if on_the_wire == OnTheWire::Yes && self.job.purpose == Purpose::Write {
+                let problem = Problem::of_action(Code::StillOpen)
+                    .with("sent", true)
+                    .with("state", State::Dispatching.word());
+                self.answer_problem(problem, None);
+            }
+        }
+        self.mail().await
+    }
+
+    /// `None` ends the runner: its engine has lost a commit, and
+    /// the write belongs to whoever takes it up from the tables. A read has
+    /// nothing to lose and is passed on to its end.
+    async fn mail(&mut self) -> Option<Mail> {
+        let is_write = self.job.class.is_write();
+        tokio::select! {
+            // What the engine said before it ended is heard first.
+            biased;
+            mail = self.mailbox.next() => mail,
+            () = self.cell.closed(), if is_write => None,
+        }
     }
 
     /// Mail while something is on the wire; `true` if it must be stopped.

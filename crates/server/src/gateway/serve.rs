@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 
 use super::admit::Inbound;
@@ -34,12 +34,15 @@ pub struct Shared {
     pub identity: IdentityKey,
     /// Hashes fingerprints.
     pub fingerprints: [u8; 32],
+    /// Where runners run: the journal's thread starts some, and it is none of the
+    /// runtime's own.
+    pub runtime: tokio::runtime::Handle,
     /// Where large bodies are spilled to.
     pub spill_folder: std::path::PathBuf,
 }
 
 impl Shared {
-    /// Joins what all calls share.
+    /// Joins what all calls share. Called within the runtime that runs them.
     pub fn new(
         driver: Driver,
         upstream: Arc<Upstream>,
@@ -57,6 +60,7 @@ impl Shared {
             budget,
             identity,
             fingerprints,
+            runtime: tokio::runtime::Handle::current(),
             spill_folder,
         }
     }
@@ -87,6 +91,20 @@ impl Gateway {
             .policy
             .write()
             .unwrap_or_else(PoisonError::into_inner) = policy;
+    }
+
+    /// The answer to a request that frames its body in two ways. It is not looked
+    /// at further, and its connection ends.
+    pub fn refuse_framing() -> Response<OutBody> {
+        let why =
+            "`Content-Length` and `Transfer-Encoding` contradict each other, or are there twice";
+        let problem = Problem::of_request(RequestCode::BadFraming, why);
+        let mut response = Out::Problem(Box::new(problem)).into_response();
+        let close = HeaderValue::from_static("close");
+        response
+            .headers_mut()
+            .insert(http::header::CONNECTION, close);
+        response
     }
 
     /// Answers one request of the agents' listener.

@@ -28,7 +28,7 @@ impl Gateway {
         payload: Option<Attachment>,
     ) -> Given<Out> {
         let driver = self.0.driver.clone();
-        let Some(mut mailbox) = driver.register(id) else {
+        let Some(mut mailbox) = driver.register(&cell, id) else {
             return Err(Box::new(Problem::of_request(
                 RequestCode::Internal,
                 "an id came up twice",
@@ -58,11 +58,7 @@ impl Gateway {
     /// Waits for an action that exists, or takes its stored result.
     async fn join(&self, existing: ActionId) -> Given<Out> {
         let (caller, answer) = oneshot::channel();
-        if self
-            .0
-            .driver
-            .write_to(existing, Mail::Joiner(caller))
-            .is_ok()
+        if self.0.driver.write_to(existing, Mail::Joiner(caller))
             && let Ok(reply) = answer.await
         {
             return Ok(Out::Joined(Box::new(reply)));
@@ -96,8 +92,11 @@ impl Gateway {
         }
         let earlier = crate::agents::action_by_key(self, account, &key).await?;
         let Some(row) = earlier else { return Ok(None) };
+        // As in the engine: a key is its agent's own, or one agent would be given
+        // another's result.
         if row.requested.payload_digest != requested.payload_digest
             || row.requested.endpoint != requested.endpoint
+            || row.requested.agent != requested.agent
         {
             let problem = Problem::of_action(Code::KeyReused)
                 .with("action", row.requested.action.to_string());

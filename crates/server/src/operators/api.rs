@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 use http::{Method, StatusCode};
 use rategov_core::engine::{Decision, DecisionError};
 use rategov_core::event::CancelledBy;
-use rategov_core::id::{Agent, EscalationId, Operator, Scope, Task};
+use rategov_core::id::{Account, Agent, EscalationId, Operator, Scope, Task};
+use rategov_core::record::{ActionRow, EscalationRow};
 use rategov_core::word::{Choice, Priority, State};
-use rategov_store::{ActionQuery, Asked, JournalQuery, JournalRow, Page};
+use rategov_store::{ActionQuery, Asked, JournalQuery, JournalRow, Page, Stamped};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::{Given, Operators};
-use crate::agents::{blocking, described, find_action};
+use crate::agents::{Whose, blocking, described, durable, find_action};
 use crate::auth::run_tokens::{RunId, RunRequest};
 use crate::driver::clock::rfc3339;
 use crate::gateway::problem::{Problem, RequestCode};
@@ -22,6 +23,8 @@ use crate::wire::{self, Times};
 
 /// Rows of a list unless the query says otherwise.
 const LIMIT_DEFAULT: u32 = 1_000;
+/// Newest actions that are searched for the one at which a question arose.
+const STOPPED_SEARCH_MAX: u32 = 200;
 
 /// One authenticated call.
 pub(super) struct Call<'c> {
@@ -57,17 +60,17 @@ impl Call<'_> {
         match (&self.method, segments.as_slice()) {
             (&Method::GET, ["status"]) => self.status(),
             (&Method::GET, ["scopes"]) => ok(json!({ "scopes": self.scopes() })),
-            (&Method::POST, ["scopes", "resume"]) => self.resume(),
+            (&Method::POST, ["scopes", "resume"]) => self.resume().await,
             (&Method::GET, ["queue"]) => self.queue(),
             (&Method::GET, ["actions"]) => self.actions().await,
             (&Method::GET, ["actions", name]) => self.action(name).await,
             (&Method::POST, ["actions", name, "cancel"]) => self.cancel(name).await,
             (&Method::GET, ["escalations"]) => self.escalations().await,
             (&Method::GET, ["escalations", id]) => self.escalation(id).await,
-            (&Method::POST, ["escalations", id, "decide"]) => self.decide(id),
+            (&Method::POST, ["escalations", id, "decide"]) => self.decide(id).await,
             (&Method::GET, ["agents"]) => ok(self.agents()),
             (&Method::GET, ["tasks"]) => ok(self.tasks()),
-            (&Method::POST, ["tasks", "cancel"]) => self.cancel_task(),
+            (&Method::POST, ["tasks", "cancel"]) => self.cancel_task().await,
             (&Method::GET, ["journal"]) => self.journal().await,
             (&Method::GET, ["policy"]) => ok(self.policy()),
             (&Method::POST, ["policy", "reload"]) => self.reload(),
@@ -142,13 +145,12 @@ impl Call<'_> {
         list
     }
 
-    fn resume(&self) -> Answer {
+    async fn resume(&self) -> Answer {
         let scope = self.body["scope"].as_str().unwrap_or_default();
         let scope = Scope::new(scope).map_err(|cause| invalid(format!("`scope`: {cause}")))?;
-        match self.gateway.0.driver.resume_scope(&scope, &self.operator) {
-            true => ok(json!({ "scope": scope.as_str(), "resumed": true })),
-            false => Err(not_found("scope")),
-        }
+        let receipt = self.gateway.0.driver.resume_scope(&scope, &self.operator);
+        durable(receipt.ok_or_else(|| not_found("scope"))?).await?;
+        ok(json!({ "scope": scope.as_str(), "resumed": true }))
     }
 
     fn queue(&self) -> Answer {
@@ -207,7 +209,7 @@ impl Call<'_> {
 
     async fn action(&self, name: &str) -> Answer {
         let name = crate::agents::decode(name);
-        let row = find_action(self.gateway, &name)
+        let row = find_action(self.gateway, &name, Whose::Everybody)
             .await?
             .ok_or_else(|| not_found("action"))?;
         ok(described(self.gateway, &row).await?)
@@ -215,13 +217,13 @@ impl Call<'_> {
 
     async fn cancel(&self, name: &str) -> Answer {
         let name = crate::agents::decode(name);
-        let row = find_action(self.gateway, &name)
+        let row = find_action(self.gateway, &name, Whose::Everybody)
             .await?
             .ok_or_else(|| not_found("action"))?;
         let driver = &self.gateway.0.driver;
         let cell = driver.cell(&row.requested.account);
         let by = CancelledBy::Operator(self.operator.clone());
-        driver.cancel(&cell, row.requested.action, by);
+        durable(driver.cancel(&cell, row.requested.action, by)).await?;
         ok(json!({ "action": row.requested.action.to_string(), "cancelled": true }))
     }
 
@@ -252,9 +254,14 @@ impl Call<'_> {
         let found = blocking(move || reader.escalation(id)).await?;
         let (account, it) = found.ok_or_else(|| not_found("escalation"))?;
         let mut value = wire::escalation(self.times(), account.as_ref(), &it.row);
-        if let Some(action) = it.row.action
-            && let Some(row) = find_action(self.gateway, &action.to_string()).await?
-        {
+        let stopped = match (it.row.action, account) {
+            (Some(action), _) => {
+                find_action(self.gateway, &action.to_string(), Whose::Everybody).await?
+            }
+            (None, Some(account)) => self.stopped_action(account, &it).await?,
+            (None, None) => None,
+        };
+        if let Some(row) = stopped {
             let mut dossier = described(self.gateway, &row).await?;
             dossier["attempts"] = dossier["attempts_made"].take();
             if let Some(object) = dossier.as_object_mut() {
@@ -265,7 +272,28 @@ impl Call<'_> {
         ok(value)
     }
 
-    fn decide(&self, id: &str) -> Answer {
+    /// The action at which a question about a scope arose: the newest one that was
+    /// refused when it was asked.
+    async fn stopped_action(
+        &self,
+        account: Account,
+        asked: &Stamped<EscalationRow>,
+    ) -> Given<Option<ActionRow>> {
+        let query = ActionQuery {
+            account: Some(account),
+            limit: STOPPED_SEARCH_MAX,
+            ..ActionQuery::default()
+        };
+        let opened = asked.row.opened_at;
+        let reader = self.gateway.0.driver.store().reader();
+        let rows = blocking(move || reader.actions(&query)).await?;
+        Ok(rows
+            .into_iter()
+            .map(|it| it.row)
+            .find(|row| row.requested_at <= opened && row.last_status == Some(429)))
+    }
+
+    async fn decide(&self, id: &str) -> Answer {
         let id = EscalationId::parse(id).ok_or_else(|| not_found("escalation"))?;
         let word = self.body["choice"].as_str().unwrap_or_default();
         let choice = Choice::parse(word).ok_or_else(|| {
@@ -284,12 +312,15 @@ impl Call<'_> {
                 .and_then(|version| version.try_into().ok()),
         };
         match self.gateway.0.driver.decide(id, decision) {
-            Ok(account) => ok(json!({
-                "escalation": id.to_string(),
-                "account": account.as_str(),
-                "choice": choice.word(),
-                "decided_by": self.operator.as_str(),
-            })),
+            Ok((account, receipt)) => {
+                durable(receipt).await?;
+                ok(json!({
+                    "escalation": id.to_string(),
+                    "account": account.as_str(),
+                    "choice": choice.word(),
+                    "decided_by": self.operator.as_str(),
+                }))
+            }
             Err(refused) => Err(Box::new(refusal(&refused))),
         }
     }
@@ -337,7 +368,7 @@ impl Call<'_> {
         json!({ "tasks": list })
     }
 
-    fn cancel_task(&self) -> Answer {
+    async fn cancel_task(&self) -> Answer {
         let name = self.body["task"].as_str().unwrap_or_default();
         let task = Task::new(name).map_err(|cause| invalid(format!("`task`: {cause}")))?;
         let driver = &self.gateway.0.driver;
@@ -362,9 +393,10 @@ impl Call<'_> {
             }
         };
         let by = CancelledBy::Operator(self.operator.clone());
-        driver
+        let receipt = driver
             .cancel_task(&(agent.clone(), task), by)
             .map_err(|_| Problem::of_request(RequestCode::Conflict, "too many tasks are open"))?;
+        durable(receipt).await?;
         ok(json!({ "task": name, "agent": agent.as_str(), "cancelled": true }))
     }
 
@@ -436,11 +468,10 @@ impl Call<'_> {
         let mut last_failure = Value::Null;
         if let Some(task) = run.task.clone() {
             let by = CancelledBy::Task;
-            let _ = self
-                .gateway
-                .0
-                .driver
-                .cancel_task(&(run.agent.clone(), task.clone()), by);
+            let key = (run.agent.clone(), task.clone());
+            if let Ok(receipt) = self.gateway.0.driver.cancel_task(&key, by) {
+                durable(receipt).await?;
+            }
             let query = ActionQuery {
                 task: Some(task),
                 limit: 20,
@@ -455,7 +486,7 @@ impl Call<'_> {
                     it.row.requested.endpoint,
                     it.row
                         .last_status
-                        .map_or("no answer".to_owned(), |status| status.to_string()),
+                        .map_or_else(|| "no answer".to_owned(), |status| status.to_string()),
                     it.row.attempts,
                     it.row.code,
                 ));
@@ -470,7 +501,7 @@ impl Call<'_> {
         let action = match self.parameter("action") {
             None => None,
             Some(name) => {
-                let row = find_action(self.gateway, &name).await?;
+                let row = find_action(self.gateway, &name, Whose::Everybody).await?;
                 Some(row.ok_or_else(|| not_found("action"))?.requested.action)
             }
         };

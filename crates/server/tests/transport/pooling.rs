@@ -6,7 +6,8 @@ use rategov_core::action::outcome::NotSent;
 use rategov_server::gateway::detail::Detail;
 use rategov_server::gateway::evidence::{BodyEnd, Verdict};
 use rategov_server::gateway::line::Provenance;
-use rategov_server::gateway::pool::{PoolLimits, Purpose};
+use rategov_server::gateway::pool::PoolLimits;
+use rategov_server::gateway::purpose::Purpose;
 use rategov_server::gateway::upstream::{Sent, Upstream};
 
 use crate::support::*;

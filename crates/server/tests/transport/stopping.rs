@@ -6,7 +6,8 @@ use std::sync::{Arc, Barrier};
 use rategov_core::action::outcome::{Evidence, Lost, NotSent};
 use rategov_server::gateway::detail::Detail;
 use rategov_server::gateway::evidence::{BodyEnd, Verdict};
-use rategov_server::gateway::pool::{PoolLimits, Purpose};
+use rategov_server::gateway::pool::PoolLimits;
+use rategov_server::gateway::purpose::Purpose;
 use rategov_server::gateway::upstream::Sent;
 
 use crate::support::*;

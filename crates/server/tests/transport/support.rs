@@ -11,7 +11,7 @@ use rategov_server::gateway::detail::Detail;
 use rategov_server::gateway::evidence::BodyEnd;
 use rategov_server::gateway::headers::{Credential, Rewrite, for_provider};
 use rategov_server::gateway::outgoing::Outgoing;
-use rategov_server::gateway::pool::Purpose;
+use rategov_server::gateway::purpose::Purpose;
 use rategov_server::gateway::spool::{Spool, SpoolBudget, SpoolLimits};
 use rategov_server::gateway::upstream::{Sent, Timeouts, Upstream};
 

@@ -80,7 +80,7 @@ CREATE TABLE action (
     wall           INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX action_open  ON action (account) WHERE open = 1;
-CREATE INDEX action_key   ON action (account, key, id) WHERE key IS NOT NULL;
+CREATE INDEX action_key   ON action (key, account, id) WHERE key IS NOT NULL;
 CREATE INDEX action_state ON action (state, id);
 CREATE INDEX action_done  ON action (wall) WHERE open = 0;
 

@@ -227,6 +227,20 @@ fn an_overload_without_endpoint_holds_the_account_for_its_time_and_teaches_nothi
     );
 }
 
+#[test]
+fn another_calls_success_does_not_end_an_overload_hold() {
+    let mut ledger = undeclared();
+    let (slow, refused) = (send(&mut ledger, secs(10)), send(&mut ledger, secs(10)));
+    answer(
+        &mut ledger,
+        secs(10),
+        refused,
+        &overloaded(Span::from_secs(5)),
+    );
+    answer(&mut ledger, secs(11), slow, &ok());
+    assert_eq!(closed_until(&ledger, secs(11)), secs(15));
+}
+
 fn too_many(wait: impl Into<Option<Span>>) -> Facts {
     Facts {
         retry_after: wait.into(),

@@ -187,7 +187,8 @@ pub(super) struct World {
     pub(super) hints: Hints,
     /// Calls in flight at most.
     pub(super) in_flight_max: usize,
-    /// Delay from grant to first byte, from first byte to arrival, and the time to answer; each low and high.
+    /// Delay from grant to first byte, from first byte to arrival, and the time to
+    /// answer; each low and high.
     pub(super) commit: (u64, u64),
     pub(super) way: (u64, u64),
     pub(super) service: (u64, u64),

@@ -12,52 +12,52 @@ use rategov_core::policy::{ClassLimits, ClassTable, Idempotency, Lookup, Profile
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::{Class, Priority};
 
-pub const ACCOUNT: &str = "billing/ops";
+pub(crate) const ACCOUNT: &str = "billing/ops";
 
-pub fn account() -> Account {
+pub(crate) fn account() -> Account {
     Account::new(ACCOUNT).unwrap()
 }
 
-pub fn scope(name: &str) -> Scope {
+pub(crate) fn scope(name: &str) -> Scope {
     Scope::new(name).unwrap()
 }
 
-pub fn own_scope() -> Scope {
+pub(crate) fn own_scope() -> Scope {
     scope("account:ops")
 }
 
-pub fn secs(s: u64) -> Span {
+pub(crate) fn secs(s: u64) -> Span {
     Span::from_secs(s)
 }
 
-pub fn ms(ms: u64) -> Span {
+pub(crate) fn ms(ms: u64) -> Span {
     Span::from_millis(ms)
 }
 
 /// A call that has not been made yet.
 #[derive(Clone, Debug)]
-pub struct Call {
-    pub agent: String,
-    pub task: Option<String>,
-    pub class: Class,
-    pub priority: Priority,
-    pub key: Option<String>,
-    pub body: u8,
-    pub path: String,
-    pub scopes: Vec<String>,
-    pub hold: Span,
-    pub deadline: Option<Span>,
-    pub detached: bool,
-    pub replayable: bool,
-    pub profile: Profile,
-    pub limits: Option<ClassLimits>,
-    pub concurrent: Option<u32>,
-    pub may_send_new: bool,
-    pub marker: Marker,
-    pub task_allows: TaskAllowance,
+pub(crate) struct Call {
+    pub(crate) agent: String,
+    pub(crate) task: Option<String>,
+    pub(crate) class: Class,
+    pub(crate) priority: Priority,
+    pub(crate) key: Option<String>,
+    pub(crate) body: u8,
+    pub(crate) path: String,
+    pub(crate) scopes: Vec<String>,
+    pub(crate) hold: Span,
+    pub(crate) deadline: Option<Span>,
+    pub(crate) detached: bool,
+    pub(crate) replayable: bool,
+    pub(crate) profile: Profile,
+    pub(crate) limits: Option<ClassLimits>,
+    pub(crate) concurrent: Option<u32>,
+    pub(crate) may_send_new: bool,
+    pub(crate) marker: Marker,
+    pub(crate) task_allows: TaskAllowance,
 }
 
-pub fn read(agent: &str) -> Call {
+pub(crate) fn read(agent: &str) -> Call {
     Call {
         agent: agent.to_owned(),
         task: None,
@@ -81,7 +81,7 @@ pub fn read(agent: &str) -> Call {
 }
 
 /// A write that its endpoint promises nothing about.
-pub fn write(agent: &str) -> Call {
+pub(crate) fn write(agent: &str) -> Call {
     Call {
         class: Class::UncertainWrite,
         ..read(agent)
@@ -89,7 +89,7 @@ pub fn write(agent: &str) -> Call {
 }
 
 /// A write with a key that the endpoint honours for a day.
-pub fn keyed(agent: &str, key: &str) -> Call {
+pub(crate) fn keyed(agent: &str, key: &str) -> Call {
     Call {
         class: Class::IdempotentWrite,
         key: Some(key.to_owned()),
@@ -106,7 +106,7 @@ pub fn keyed(agent: &str, key: &str) -> Call {
     }
 }
 
-pub fn generation(agent: &str) -> Call {
+pub(crate) fn generation(agent: &str) -> Call {
     Call {
         class: Class::Generation,
         ..read(agent)
@@ -114,21 +114,21 @@ pub fn generation(agent: &str) -> Call {
 }
 
 impl Call {
-    pub fn with(mut self, change: impl FnOnce(&mut Call)) -> Call {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Call)) -> Call {
         change(&mut self);
         self
     }
 
-    pub fn at(self, priority: Priority) -> Call {
+    pub(crate) fn at(self, priority: Priority) -> Call {
         self.with(|call| call.priority = priority)
     }
 
-    pub fn held(self, hold: Span) -> Call {
+    pub(crate) fn held(self, hold: Span) -> Call {
         self.with(|call| call.hold = hold)
     }
 
     /// With a look-up: settle 1 s, in flight 5 s, five look-ups.
-    pub fn with_lookup(self) -> Call {
+    pub(crate) fn with_lookup(self) -> Call {
         self.with(|call| {
             call.profile.lookup = Some(Lookup {
                 authoritative: true,
@@ -139,7 +139,7 @@ impl Call {
         })
     }
 
-    pub fn setup(&self) -> Setup {
+    pub(crate) fn setup(&self) -> Setup {
         let limits = self
             .limits
             .clone()
@@ -156,7 +156,7 @@ impl Call {
         }
     }
 
-    pub fn submit(&self, now: Moment, id: ActionId) -> Submit {
+    pub(crate) fn submit(&self, now: Moment, id: ActionId) -> Submit {
         let mut fingerprint = [0_u8; 16];
         for (n, byte) in self.path.bytes().chain([self.body]).enumerate() {
             fingerprint[n % 16] = fingerprint[n % 16].wrapping_mul(31) ^ byte;

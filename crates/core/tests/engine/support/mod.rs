@@ -1,5 +1,5 @@
 //! What the tests of the engine share.
 
-pub mod call;
-pub mod provider;
-pub mod world;
+pub(crate) mod call;
+pub(crate) mod provider;
+pub(crate) mod world;

@@ -11,24 +11,24 @@ use super::call::ms;
 
 /// What reached the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    pub at: Moment,
-    pub action: ActionId,
+pub(crate) struct Arrival {
+    pub(crate) at: Moment,
+    pub(crate) action: ActionId,
     /// Which attempt, or which look-up.
-    pub what: What,
-    pub key: Option<String>,
-    pub agent: String,
+    pub(crate) what: What,
+    pub(crate) key: Option<String>,
+    pub(crate) agent: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     Attempt(AttemptNo),
     Lookup(u16),
 }
 
 /// How an arrival ends.
 #[derive(Clone, Debug)]
-pub enum Say {
+pub(crate) enum Say {
     /// This, after so long. Whether it had an effect is the script's business.
     Evidence(Span, Evidence),
     /// A head after the first span, its body's end after the second.
@@ -42,7 +42,7 @@ pub enum Say {
 }
 
 impl Say {
-    pub fn status(status: u16) -> Say {
+    pub(crate) fn status(status: u16) -> Say {
         let meaning = match status {
             200..=399 => Meaning::Ok,
             429 => Meaning::RateLimited,
@@ -55,7 +55,7 @@ impl Say {
         Say::facts(Facts::bare(status, meaning))
     }
 
-    pub fn facts(facts: Facts) -> Say {
+    pub(crate) fn facts(facts: Facts) -> Say {
         let evidence = Evidence::Answered {
             facts,
             body: Body::Complete,
@@ -64,27 +64,27 @@ impl Say {
         Say::Evidence(ms(100), evidence)
     }
 
-    pub fn ok() -> Say {
+    pub(crate) fn ok() -> Say {
         Say::status(200)
     }
 
-    pub fn wait(seconds: u64) -> Say {
+    pub(crate) fn wait(seconds: u64) -> Say {
         Say::facts(limited(Some(seconds)))
     }
 
-    pub fn lost() -> Say {
+    pub(crate) fn lost() -> Say {
         Say::Evidence(ms(100), Evidence::Lost(Lost::Closed))
     }
 
-    pub fn not_sent(why: NotSent) -> Say {
+    pub(crate) fn not_sent(why: NotSent) -> Say {
         Say::Evidence(ms(10), Evidence::NotSent(why))
     }
 
-    pub fn found(found: Found) -> Say {
+    pub(crate) fn found(found: Found) -> Say {
         Say::Found(ms(50), found)
     }
 
-    pub fn after(self, span: Span) -> Say {
+    pub(crate) fn after(self, span: Span) -> Say {
         match self {
             Say::Evidence(_, evidence) => Say::Evidence(span, evidence),
             Say::Found(_, found) => Say::Found(span, found),
@@ -94,7 +94,7 @@ impl Say {
     }
 }
 
-pub fn limited(seconds: Option<u64>) -> Facts {
+pub(crate) fn limited(seconds: Option<u64>) -> Facts {
     Facts {
         retry_after: seconds.map(Span::from_secs),
         retry_source: seconds.map(|_| "HTTP 429 Retry-After"),
@@ -102,7 +102,7 @@ pub fn limited(seconds: Option<u64>) -> Facts {
     }
 }
 
-pub fn limited_model(seconds: u64) -> Facts {
+pub(crate) fn limited_model(seconds: u64) -> Facts {
     Facts {
         reach: Reach::Model,
         ..limited(Some(seconds))
@@ -110,14 +110,14 @@ pub fn limited_model(seconds: u64) -> Facts {
 }
 
 /// The script of a provider.
-pub type Script = Box<dyn FnMut(&Arrival) -> Say>;
+pub(crate) type Script = Box<dyn FnMut(&Arrival) -> Say>;
 
 /// Says one thing after the other, then 200.
-pub fn in_turn(says: Vec<Say>) -> Script {
+pub(crate) fn in_turn(says: Vec<Say>) -> Script {
     let mut says = says.into_iter();
     Box::new(move |_| says.next().unwrap_or_else(Say::ok))
 }
 
-pub fn always(say: Say) -> Script {
+pub(crate) fn always(say: Say) -> Script {
     Box::new(move |_| say.clone())
 }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rategov_core::action::outcome::Evidence;
+use rategov_core::action::outcome::{Evidence, NotSent};
 use rategov_core::engine::{
     BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Refusal, Report, Setup,
     TaskAllowance,
@@ -27,7 +27,7 @@ use super::call::{Call, account, own_scope, secs};
 use super::provider::{Arrival, Say, Script, What, in_turn};
 
 /// Where tests begin: not at the start of the clock, so that "a while ago" exists.
-pub const BEGIN: Moment = Moment::from_micros(10_000 * 1_000_000);
+pub(crate) const BEGIN: Moment = Moment::from_micros(10_000 * 1_000_000);
 
 /// What is still to come.
 #[derive(Debug)]
@@ -41,31 +41,31 @@ enum Due {
 
 /// The last word that a caller got.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reply {
+pub(crate) enum Reply {
     Refused(Refusal),
     Joined(ActionId),
     Answer(AttemptNo, State),
     Own(State, String),
 }
 
-pub struct World {
-    pub engine: Engine,
-    pub now: Moment,
-    pub script: Script,
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) now: Moment,
+    pub(crate) script: Script,
     /// How long the journal takes.
-    pub commit_after: Span,
+    pub(crate) commit_after: Span,
     /// From this record on nothing is committed.
-    pub lose_from: Option<RecordSeq>,
+    pub(crate) lose_from: Option<RecordSeq>,
     /// Every record in order.
-    pub records: Vec<Record>,
+    pub(crate) records: Vec<Record>,
     /// What of them is durable.
-    pub durable: Fold,
-    pub arrivals: Vec<Arrival>,
-    pub replies: BTreeMap<ActionId, Vec<Reply>>,
-    pub outputs: Vec<(Moment, Output)>,
-    pub changes: Vec<Change>,
-    pub task: TaskAllowance,
-    pub faulted: bool,
+    pub(crate) durable: Fold,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) replies: BTreeMap<ActionId, Vec<Reply>>,
+    pub(crate) outputs: Vec<(Moment, Output)>,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) task: TaskAllowance,
+    pub(crate) faulted: bool,
     policy: AccountPolicy,
     setups: BTreeMap<ActionId, Setup>,
     calls: BTreeMap<ActionId, Call>,
@@ -75,14 +75,17 @@ pub struct World {
     aborted: BTreeSet<ActionId>,
     serial: u64,
     random: u64,
+    steps: u32,
+    /// Checks are made after every so many steps.
+    pub(crate) check_every: u32,
 }
 
 impl World {
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         World::under(AccountPolicy::default())
     }
 
-    pub fn under(policy: AccountPolicy) -> World {
+    pub(crate) fn under(policy: AccountPolicy) -> World {
         World {
             engine: Engine::new(account(), own_scope(), policy.clone()),
             now: BEGIN,
@@ -105,23 +108,25 @@ impl World {
             due: BTreeMap::new(),
             aborted: BTreeSet::new(),
             serial: 0,
+            steps: 0,
+            check_every: 1,
             random: 0x9e37_79b9_7f4a_7c15,
         }
     }
 
-    pub fn saying(mut self, script: Script) -> World {
+    pub(crate) fn saying(mut self, script: Script) -> World {
         self.script = script;
         self
     }
 
-    pub fn seeded(mut self, seed: u64) -> World {
+    pub(crate) fn seeded(mut self, seed: u64) -> World {
         self.random ^= seed.wrapping_mul(0xd134_2543_de82_ef95);
         self
     }
 
     // ---- what tests do ---------------------------------------------------------
 
-    pub fn submit(&mut self, call: &Call) -> ActionId {
+    pub(crate) fn submit(&mut self, call: &Call) -> ActionId {
         self.serial += 1;
         let id = ActionId(u128::from(self.serial));
         self.submit_as(call, id);
@@ -137,24 +142,24 @@ impl World {
         self.pump();
     }
 
-    pub fn cancel(&mut self, id: ActionId) {
+    pub(crate) fn cancel(&mut self, id: ActionId) {
         let by = CancelledBy::Operator(operator());
         let (now, chance) = (self.now, self.chance());
         self.engine.handle_cancel(now, chance, id, by);
         self.pump();
     }
 
-    pub fn hang_up(&mut self, id: ActionId) {
+    pub(crate) fn hang_up(&mut self, id: ActionId) {
         self.engine.handle_caller_gone(self.now, id);
         self.pump();
     }
 
-    pub fn decide(&mut self, choice: Choice) -> Result<(), DecisionError> {
+    pub(crate) fn decide(&mut self, choice: Choice) -> Result<(), DecisionError> {
         let question = self.question().escalation;
         self.decide_on(question, choice, None)
     }
 
-    pub fn decide_on(
+    pub(crate) fn decide_on(
         &mut self,
         question: EscalationId,
         choice: Choice,
@@ -175,18 +180,18 @@ impl World {
     }
 
     /// Lets time pass.
-    pub fn pass(&mut self, span: Span) {
+    pub(crate) fn pass(&mut self, span: Span) {
         self.drive_to(self.now + span);
     }
 
     /// Lets time pass until nothing is under way and nothing is due within a day.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let end = self.now + secs(23 * 3_600);
         self.drive_to(end);
         assert!(self.due.is_empty(), "still under way: {:?}", self.due);
     }
 
-    pub fn drive_to(&mut self, end: Moment) {
+    pub(crate) fn drive_to(&mut self, end: Moment) {
         for _ in 0..2_000_000 {
             let timeout = self.engine.poll_timeout();
             let next = self.due.keys().next().map_or(Moment::NEVER, |(at, _)| *at);
@@ -210,12 +215,12 @@ impl World {
 
     /// Stops the engine here: what is not durable is lost, what was on the wire
     /// goes unheard. A new one is built from the tables.
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.crash_with(|_| true);
     }
 
     /// The same, with a route only for some actions.
-    pub fn crash_with(&mut self, has_route: impl Fn(ActionId) -> bool) {
+    pub(crate) fn crash_with(&mut self, has_route: impl Fn(ActionId) -> bool) {
         self.due.clear();
         self.aborted.clear();
         self.committed.clear();
@@ -243,7 +248,7 @@ impl World {
         self.pump();
     }
 
-    pub fn chance(&mut self) -> Chance {
+    pub(crate) fn chance(&mut self) -> Chance {
         // SplitMix64 (public domain).
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -260,26 +265,26 @@ impl World {
     // ---- what tests look at ----------------------------------------------------
 
     /// The only open question.
-    pub fn question(&self) -> EscalationRow {
+    pub(crate) fn question(&self) -> EscalationRow {
         let open: Vec<_> = self.engine.escalations().collect();
         assert_eq!(open.len(), 1, "{open:?}");
         open[0].clone()
     }
 
-    pub fn row(&self, id: ActionId) -> &ActionRow {
+    pub(crate) fn row(&self, id: ActionId) -> &ActionRow {
         self.folded.action(id).unwrap()
     }
 
-    pub fn state(&self, id: ActionId) -> State {
+    pub(crate) fn state(&self, id: ActionId) -> State {
         self.row(id).state
     }
 
     /// What its caller got last.
-    pub fn reply(&self, id: ActionId) -> Option<&Reply> {
+    pub(crate) fn reply(&self, id: ActionId) -> Option<&Reply> {
         self.replies.get(&id)?.last()
     }
 
-    pub fn refusal(&self, id: ActionId) -> &Refusal {
+    pub(crate) fn refusal(&self, id: ActionId) -> &Refusal {
         match self.reply(id) {
             Some(Reply::Refused(refusal)) => refusal,
             other => panic!("{other:?}"),
@@ -287,7 +292,7 @@ impl World {
     }
 
     /// The code that the governor's own last word to it has.
-    pub fn code(&self, id: ActionId) -> &str {
+    pub(crate) fn code(&self, id: ActionId) -> &str {
         match self.reply(id) {
             Some(Reply::Own(_, code)) => code,
             other => panic!("{other:?}"),
@@ -295,7 +300,7 @@ impl World {
     }
 
     /// Sends of an action that reached the provider, look-ups apart.
-    pub fn sends(&self, id: ActionId) -> Vec<Moment> {
+    pub(crate) fn sends(&self, id: ActionId) -> Vec<Moment> {
         self.arrivals
             .iter()
             .filter(|arrival| arrival.action == id && matches!(arrival.what, What::Attempt(_)))
@@ -303,7 +308,7 @@ impl World {
             .collect()
     }
 
-    pub fn lookups(&self, id: ActionId) -> Vec<Moment> {
+    pub(crate) fn lookups(&self, id: ActionId) -> Vec<Moment> {
         self.arrivals
             .iter()
             .filter(|arrival| arrival.action == id && matches!(arrival.what, What::Lookup(_)))
@@ -312,7 +317,7 @@ impl World {
     }
 
     /// When each of all attempts reached the provider, since the beginning, in milliseconds.
-    pub fn arrived_ms(&self) -> Vec<u64> {
+    pub(crate) fn arrived_ms(&self) -> Vec<u64> {
         let attempts = self
             .arrivals
             .iter()
@@ -323,7 +328,7 @@ impl World {
     }
 
     /// The words of the records about an action, in order.
-    pub fn story(&self, id: ActionId) -> Vec<&'static str> {
+    pub(crate) fn story(&self, id: ActionId) -> Vec<&'static str> {
         self.records
             .iter()
             .filter(|record| record.event.action() == Some(id))
@@ -331,14 +336,14 @@ impl World {
             .collect()
     }
 
-    pub fn words(&self) -> Vec<&'static str> {
+    pub(crate) fn words(&self) -> Vec<&'static str> {
         self.records
             .iter()
             .map(|record| record.event.word())
             .collect()
     }
 
-    pub fn find(&self, wanted: impl Fn(&Event) -> bool) -> Option<&Record> {
+    pub(crate) fn find(&self, wanted: impl Fn(&Event) -> bool) -> Option<&Record> {
         self.records.iter().find(|record| wanted(&record.event))
     }
 
@@ -468,7 +473,8 @@ impl World {
             }
             Output::Changed(change) => self.changes.push(change),
             Output::Faulted => self.faulted = true,
-            Output::Parked(_)
+            Output::OpenPath { .. }
+            | Output::Parked(_)
             | Output::Continue { .. }
             | Output::ChargeTask { .. }
             | Output::Asked { .. } => {}
@@ -504,6 +510,11 @@ impl World {
                 || self.was_sent_before_cancel(action),
             "a cancelled action was sent"
         );
+        if let (What::Attempt(n), true) = (what, self.engine.is_overtaken(action)) {
+            let evidence = Evidence::NotSent(NotSent::Withdrawn);
+            self.later(Span::ZERO, Due::Report(action, n, evidence));
+            return;
+        }
         let arrival = Arrival {
             at: self.now,
             action,
@@ -571,8 +582,9 @@ impl World {
         }
     }
 
-    fn check(&self) {
-        if self.faulted {
+    fn check(&mut self) {
+        self.steps += 1;
+        if self.faulted || !self.steps.is_multiple_of(self.check_every) {
             return;
         }
         if let Err(what) = self.engine.check_books() {
@@ -589,6 +601,6 @@ impl World {
     }
 }
 
-pub fn operator() -> Operator {
+pub(crate) fn operator() -> Operator {
     Operator::new("ana").unwrap()
 }

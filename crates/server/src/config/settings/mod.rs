@@ -125,6 +125,18 @@ impl Rights {
         })
     }
 
+    /// Whether any account of a provider may be used, declared or by pass-through.
+    pub fn allow_some_account(&self, provider: &Provider) -> bool {
+        self.accounts.as_ref().is_none_or(|rights| {
+            rights.iter().any(|right| match right {
+                AccountRight::Provider(own) => own == provider,
+                AccountRight::Account(own) => {
+                    own.as_str().split('/').next() == Some(provider.as_str())
+                }
+            })
+        })
+    }
+
     /// Whether a request class may be used.
     pub fn allow_class(&self, class: Class) -> bool {
         self.classes

@@ -1,0 +1,229 @@
+//! Actions as they are shown to whoever may see them: found by id or key,
+//! described with their attempts, and their stored results.
+
+use http::StatusCode;
+use rategov_core::action::problem::Code;
+use rategov_core::id::{Account, ActionId, Agent};
+use rategov_core::record::ActionRow;
+use rategov_core::word::State;
+use rategov_store::StoredResult;
+use serde_json::{Value, json};
+
+use super::{Given, blocking, not_found};
+use crate::gateway::problem::Problem;
+use crate::gateway::reply::{Context, Reply, ReplyBody};
+use crate::gateway::respond::Out;
+use crate::gateway::serve::Gateway;
+use crate::wire::{self, Times};
+
+/// An action with its attempts, and what it waits for if it waits.
+pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
+    let driver = &gateway.0.driver;
+    let times = Times(driver.clock());
+    let id = row.requested.action;
+    let cell = driver.cell(&row.requested.account);
+    let mut value = match driver.look(&cell, |engine, now| engine.action(now, id)) {
+        Some(view) => wire::action_view(times, &view),
+        None => wire::action(times, row),
+    };
+    let reader = driver.store().reader();
+    let read = blocking(move || Ok((reader.attempts(id)?, reader.result(id)?.is_some())));
+    let (attempts, kept) = read.await?;
+    let attempts: Vec<Value> = attempts
+        .iter()
+        .map(|it| wire::attempt(times, &it.row))
+        .collect();
+    value["attempts_made"] = json!(attempts);
+    value["terminal"] = terminal(row, Kept::of(kept));
+    Ok(value)
+}
+
+/// The terminal result of an action (R-RETRY-5), as far as it has one.
+fn terminal(row: &ActionRow, result: Kept) -> Value {
+    if !row.state.is_final() {
+        return Value::Null;
+    }
+    json!({
+        "state": row.state.word(),
+        "code": row.code,
+        "sent": row.attempts > 0,
+        "response": row.last_status,
+        "attempts": row.attempts,
+        "waited_seconds": row.waited.as_secs_f64(),
+        "next": next_step(row, result),
+    })
+}
+
+/// Whether what came of an action can be fetched here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// It can.
+    Yes,
+    /// It was lost, or never kept.
+    No,
+}
+
+impl Kept {
+    fn of(is_there: bool) -> Kept {
+        if is_there { Kept::Yes } else { Kept::No }
+    }
+}
+
+/// What is safe to do next, from how an action ended.
+fn next_step(row: &ActionRow, result: Kept) -> &'static str {
+    match row.state {
+        State::Succeeded if row.requested.class.is_write() && result == Kept::No => {
+            "check_provider"
+        }
+        State::Succeeded => "use_result",
+        State::CancelledNotSent => "stop",
+        State::AbandonedUnknown => "check_provider",
+        State::Superseded => "fetch_action",
+        State::Interrupted => "send_again",
+        State::FailedDefinite if Code::parse(&row.code) == Some(Code::NotApplied) => "send_again",
+        State::FailedDefinite if row.last_status == Some(429) => "send_later",
+        State::FailedDefinite => "change_call",
+        State::Admitted
+        | State::Waiting
+        | State::Dispatching
+        | State::Unknown
+        | State::Reconciling
+        | State::Escalated => "fetch_action",
+    }
+}
+
+/// Whose actions are looked through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose<'a> {
+    /// An agent's own.
+    Agent(&'a Agent),
+    /// Everybody's.
+    Everybody,
+}
+
+impl Whose<'_> {
+    fn has(self, row: &ActionRow) -> bool {
+        match self {
+            Whose::Agent(agent) => row.requested.agent == *agent,
+            Whose::Everybody => true,
+        }
+    }
+}
+
+/// An action by id, or the newest by key, over all accounts.
+pub async fn find_action(
+    gateway: &Gateway,
+    name: &str,
+    whose: Whose<'_>,
+) -> Given<Option<ActionRow>> {
+    let driver = &gateway.0.driver;
+    let id = ActionId::parse(name);
+    for cell in driver.cells() {
+        // An action in hand is ahead of the tables.
+        let found = driver.look(&cell, |engine, now| {
+            let id = id.or_else(|| engine.action_of_key(name))?;
+            engine.action(now, id)
+        });
+        if let Some(view) = found.filter(|view| whose.has(&view.row)) {
+            return Ok(Some(view.row));
+        }
+    }
+    let (reader, key) = (driver.store().reader(), name.to_owned());
+    let stored = blocking(move || match id {
+        Some(id) => Ok(reader.action(id)?.into_iter().collect()),
+        None => reader.actions_with_key(&key),
+    });
+    let mut rows = stored.await?.into_iter().map(|it| it.row);
+    Ok(rows.find(|row| whose.has(row)))
+}
+
+/// The newest action of an account with this key.
+pub async fn action_by_key(
+    gateway: &Gateway,
+    account: &Account,
+    key: &str,
+) -> Given<Option<ActionRow>> {
+    let (reader, account, key) = (
+        gateway.0.driver.store().reader(),
+        account.clone(),
+        key.to_owned(),
+    );
+    let stored = blocking(move || reader.actions_by_key(&account, &key)).await?;
+    Ok(stored.into_iter().next().map(|it| it.row))
+}
+
+/// Whether a key whose action ended may be used for the same operation anew:
+/// only if it certainly had no effect.
+pub fn can_be_sent_anew(row: &ActionRow) -> bool {
+    match row.state {
+        State::CancelledNotSent | State::Interrupted => true,
+        // A passing refusal may be tried again; any other answer is given again.
+        State::FailedDefinite => row
+            .last_status
+            .is_none_or(|status| matches!(status, 408 | 429 | 500..=599)),
+        _ => false,
+    }
+}
+
+/// The stored result of an action, as its caller would have got it.
+pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
+    let reader = gateway.0.driver.store().reader();
+    let stored = blocking(move || {
+        let row = reader.action(action)?;
+        Ok((row, reader.result(action)?))
+    });
+    let (row, result) = stored.await?;
+    let Some(row) = row.map(|it| it.row) else {
+        return Err(not_found());
+    };
+    let context = Context {
+        action,
+        attempts: row.attempts,
+        waited: row.waited,
+        reason: None,
+        terminal: row.state.is_final().then(|| row.state.word()),
+        next: Some(next_step(&row, Kept::of(result.is_some()))),
+        should_retry: None,
+    };
+    match result {
+        Some(result) => Ok(Out::Joined(Box::new(replayed(result, context)))),
+        None => {
+            let code = match row.state {
+                State::Succeeded => Code::ResultLost,
+                State::CancelledNotSent => Code::Cancelled,
+                State::AbandonedUnknown => Code::OutcomeUnknown,
+                State::Superseded => Code::Superseded,
+                State::Escalated => Code::Escalated,
+                State::Interrupted => Code::Interrupted,
+                State::FailedDefinite => Code::parse(&row.code).unwrap_or(Code::NotApplied),
+                _ => Code::StillOpen,
+            };
+            let problem = Problem::of_action(code)
+                .with("action", action.to_string())
+                .with("state", row.state.word())
+                .with("operation_id", row.operation_id.clone())
+                .next(next_step(&row, Kept::No));
+            let context = Some(context);
+            Ok(Out::Joined(Box::new(Reply::Governor { problem, context })))
+        }
+    }
+}
+
+fn replayed(result: StoredResult, context: Context) -> Reply {
+    let mut headers = http::HeaderMap::new();
+    for (name, value) in &result.headers {
+        let name = http::HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, http::HeaderValue::from_bytes(value)) {
+            headers.append(name, value);
+        }
+    }
+    // The body is whole here, whatever framed it on its way.
+    headers.remove(http::header::TRANSFER_ENCODING);
+    Reply::Upstream {
+        status: StatusCode::from_u16(result.status).unwrap_or(StatusCode::OK),
+        headers,
+        extensions: http::Extensions::new(),
+        body: ReplyBody::Whole(result.body.into()),
+        context,
+    }
+}

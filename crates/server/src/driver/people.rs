@@ -1,0 +1,93 @@
+//! What a person, or an agent about its own, tells the engines to do with what
+//! is in hand: decide, stop, reopen. Each gives a [`Receipt`]: nobody is told
+//! that it is so before the journal has it.
+
+use std::sync::Arc;
+
+use rategov_core::engine::{Decision, DecisionError, Engine};
+use rategov_core::event::CancelledBy;
+use rategov_core::id::{Account, ActionId, EscalationId, Operator, Scope};
+use rategov_core::tasks::{TaskKey, TaskRefusal};
+
+use super::{Cell, Driver, Receipt, chance, lock};
+use crate::fail;
+
+impl Driver {
+    /// A person answers a question; says whose account it was about.
+    ///
+    /// # Errors
+    /// [`DecisionError`].
+    pub fn decide(
+        &self,
+        escalation: EscalationId,
+        decision: Decision,
+    ) -> Result<(Account, Receipt), DecisionError> {
+        let now = self.0.clock.now();
+        for cell in self.cells() {
+            let asked = lock(&cell.engine)
+                .escalations()
+                .any(|row| row.escalation == escalation);
+            if asked {
+                fail::point(fail::DECISION_BEFORE_ENGINE);
+                let mut decided = Err(DecisionError::NotOpen);
+                let receipt = self.for_the_record(&cell, |engine| {
+                    decided = engine.handle_decision(now, chance(), escalation, decision);
+                });
+                fail::point(fail::DECIDED_BEFORE_COMMIT);
+                return decided.map(|()| (cell.account.clone(), receipt));
+            }
+        }
+        Err(DecisionError::NotOpen)
+    }
+
+    /// An action is told to stop.
+    pub fn cancel(&self, cell: &Arc<Cell>, action: ActionId, by: CancelledBy) -> Receipt {
+        let now = self.0.clock.now();
+        self.for_the_record(cell, |engine| {
+            engine.handle_cancel(now, chance(), action, by)
+        })
+    }
+
+    /// A task ends; nothing of it ever sends again.
+    ///
+    /// # Errors
+    /// [`TaskRefusal::TooMany`].
+    pub fn cancel_task(&self, key: &TaskKey, by: CancelledBy) -> Result<Receipt, TaskRefusal> {
+        let now = self.0.clock.now();
+        let mut tasks = lock(&self.0.tasks);
+        let cancelled = tasks.cancel(now, key, by);
+        let mut receipt = Receipt::default();
+        self.pump_tasks(&mut tasks, Some(&mut receipt));
+        cancelled.map(|()| receipt)
+    }
+
+    /// An operator reopens a scope; `None` if there is no such scope.
+    pub fn resume_scope(&self, scope: &Scope, by: &Operator) -> Option<Receipt> {
+        let now = self.0.clock.now();
+        let mut last = None;
+        for cell in self.cells() {
+            let known = lock(&cell.engine).scope_state(now, scope).is_some();
+            if known {
+                last = Some(self.for_the_record(&cell, |engine| {
+                    engine.handle_resume(now, chance(), scope, by.clone());
+                }));
+            }
+        }
+        if last.is_some() {
+            lock(&self.0.tasks).reset_breakers();
+        }
+        last
+    }
+
+    /// Tells an engine something, and gives a receipt for what it records of it.
+    fn for_the_record(&self, cell: &Arc<Cell>, tell: impl FnOnce(&mut Engine)) -> Receipt {
+        let mut receipt = Receipt::default();
+        let bookings = {
+            let mut engine = lock(&cell.engine);
+            tell(&mut engine);
+            self.pump(cell, &mut engine, Some(&mut receipt))
+        };
+        self.book_later(bookings);
+        receipt
+    }
+}
