@@ -12,7 +12,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ pub(crate) fn play<T, F: Future<Output = T>>(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
-        .on_thread_park(move || door.before_a_jump())
+        .on_thread_park(move || door.before_a_park())
         .build()
         .expect("a runtime");
     let log = Log::default();
@@ -133,33 +133,43 @@ pub(crate) fn play<T, F: Future<Output = T>>(
 
 /// Keeps time from going on before a moment is over.
 ///
-/// The runtime asks before it parks, which is when time jumps. It may jump once
-/// each time that the usher has found everything at rest; then the usher is woken
-/// before the next jump, and looks again.
+/// The runtime asks before it parks, which is when time jumps to the next timer.
+/// It jumps once each time that the usher has found everything at rest; then the
+/// usher is woken before the next jump, and looks again.
 #[derive(Debug, Default)]
 struct Usher {
-    state: AtomicU8,
+    rest: Mutex<Option<Rest>>,
     look_again: Notify,
 }
 
-/// The usher looks whether the moment is over.
-const LOOKS: u8 = 0;
-/// It is over; time may jump.
-const AT_REST: u8 = 1;
-/// Time has jumped; what follows from that has not been looked at.
-const JUMPED: u8 = 2;
+/// Everything was found at rest.
+#[derive(Debug)]
+struct Rest {
+    /// At this moment.
+    since: Instant,
+    /// How often the runtime has parked since.
+    parks: u32,
+}
+
+/// A park that follows a wake-up does not jump (that of the usher itself is the
+/// last one), so the second park is the one that does.
+const PARKS_TO_JUMP: u32 = 2;
 
 impl Usher {
-    fn before_a_jump(&self) {
-        match self.state.load(Ordering::Acquire) {
-            AT_REST => self.state.store(JUMPED, Ordering::Release),
-            JUMPED => {
-                self.state.store(LOOKS, Ordering::Release);
-                self.look_again.notify_one();
-            }
-            // A park that is over at once: it is looking.
-            _ => {}
+    fn before_a_park(&self) {
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = rest.as_mut() else { return };
+        if known.since < Instant::now() || known.parks >= PARKS_TO_JUMP {
+            *rest = None;
+            self.look_again.notify_one();
+        } else {
+            known.parks += 1;
         }
+    }
+
+    fn is_at_rest(&self) {
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        *rest = Some(Rest { since: Instant::now(), parks: 0 });
     }
 
     async fn serve(self: Arc<Usher>, driver: Driver, provider: Handle, steps: Arc<AtomicU64>) {
@@ -182,7 +192,7 @@ impl Usher {
                 quiet = if behind > 0 || now != before { 0 } else { quiet + 1 };
                 before = now;
             }
-            self.state.store(AT_REST, Ordering::Release);
+            self.is_at_rest();
             self.look_again.notified().await;
         }
     }
