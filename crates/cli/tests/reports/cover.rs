@@ -16,11 +16,22 @@ pub(crate) enum Coverage {
 /// Plays a changed scenario of its own.
 pub(crate) type Variant = fn(&Report) -> Verdict;
 
+/// A text of a report, and what the specification makes of it.
+pub(crate) struct Instead {
+    /// As the report has it.
+    pub(crate) text: &'static str,
+    /// As it is judged.
+    pub(crate) here: &'static str,
+    /// Why.
+    pub(crate) because: &'static str,
+    judge: Option<fn(&Played) -> Verdict>,
+}
+
 /// How it is played and judged.
 pub(crate) struct Cover {
     prepare: fn(&mut Play),
     hand: Vec<(&'static str, fn(&Played) -> Verdict)>,
-    instead: Vec<(&'static str, &'static str, &'static str)>,
+    instead: Vec<Instead>,
     apart: Vec<(&'static str, &'static str)>,
     variants: Vec<(&'static str, Variant)>,
     alone: Option<fn(&Report) -> Vec<String>>,
@@ -58,7 +69,19 @@ impl Cover {
         other: &'static str,
         because: &'static str,
     ) -> Cover {
-        self.instead.push((text, other, because));
+        self.instead.push(Instead { text, here: other, because, judge: None });
+        self
+    }
+
+    /// The same, judged by hand.
+    pub(crate) fn instead_by(
+        mut self,
+        text: &'static str,
+        here: &'static str,
+        because: &'static str,
+        judge: fn(&Played) -> Verdict,
+    ) -> Cover {
+        self.instead.push(Instead { text, here, because, judge: Some(judge) });
         self
     }
 
@@ -86,7 +109,7 @@ impl Cover {
     }
 
     /// Parts that are judged by the specification's words, with the reasons.
-    pub(crate) fn reworded(&self) -> &[(&'static str, &'static str, &'static str)] {
+    pub(crate) fn reworded(&self) -> &[Instead] {
         &self.instead
     }
 
@@ -126,7 +149,7 @@ impl Cover {
         let covers = |text: &str| {
             let text = text.trim_matches('"');
             self.hand.iter().any(|(own, _)| *own == text)
-                || self.instead.iter().any(|(own, ..)| *own == text)
+                || self.instead.iter().any(|it| it.text == text)
                 || self.apart.iter().any(|(own, _)| *own == text)
                 || self.variants.iter().any(|(own, _)| *own == text)
         };
@@ -135,8 +158,10 @@ impl Cover {
             let verdict = judge(played).err();
             wrong.extend(verdict.map(|cause| format!("{text:?}: {cause}")));
         }
-        for (text, other, _) in &self.instead {
-            let verdict = judge::calls(&(*other).into(), played)
+        for Instead { text, here: other, judge, .. } in &self.instead {
+            let verdict = judge
+                .map(|judge| judge(played))
+                .or_else(|| judge::calls(&(*other).into(), played))
                 .or_else(|| judge::result(other, played))
                 .or_else(|| judge::text(other, played))
                 .unwrap_or_else(|| Err("nobody judges what stands in for it".to_owned()));
@@ -160,7 +185,7 @@ impl Cover {
                     .any(|list| list.iter().any(|own| own == text))
         };
         let texts = self.hand.iter().map(|(text, _)| *text);
-        let texts = texts.chain(self.instead.iter().map(|(text, ..)| *text));
+        let texts = texts.chain(self.instead.iter().map(|it| it.text));
         let texts = texts.chain(self.apart.iter().map(|(text, _)| *text));
         let texts = texts.chain(self.variants.iter().map(|(text, _)| *text));
         texts

@@ -45,9 +45,9 @@ fn page(reports: &[Report]) -> String {
                 for (what, why) in cover.left() {
                     let _ = writeln!(parts, "| {id} | {} | {why} |", cell(what));
                 }
-                for (what, here, why) in cover.reworded() {
-                    let (what, here) = (cell(what), cell(here));
-                    let _ = writeln!(reworded, "| {id} | {what} | {here} | {why} |");
+                for it in cover.reworded() {
+                    let (what, here) = (cell(it.text), cell(it.here));
+                    let _ = writeln!(reworded, "| {id} | {what} | {here} | {} |", it.because);
                 }
             }
             Some(Coverage::NotYet(why)) => {

@@ -224,8 +224,9 @@ impl Play {
         if !client.headers.contains_key("authorization") {
             add("authorization", &format!("Bearer {key}"));
         }
-        let deadline = client.deadline_ms.unwrap_or(self.setup.deadline_ms) as f64 / 1_000.0;
-        add("rategov-deadline", &deadline.to_string());
+        if let Some(ms) = client.deadline_ms.or(self.setup.deadline_ms) {
+            add("rategov-deadline", &(ms as f64 / 1_000.0).to_string());
+        }
         if let Some(agent) = agent {
             add("rategov-agent", agent);
             // So that the provider's script can tell agents apart.
@@ -291,7 +292,7 @@ fn body(client: &Client, parts: bool) -> Bytes {
         "model": client.model.as_deref().or(part).unwrap_or("m-one"),
         "max_tokens": client.max_tokens.unwrap_or(100),
         "messages": [{ "role": "user", "content": text }],
-        "input": text,
+        "input": "x",
     });
     if client.stream {
         json["stream"] = json!(true);

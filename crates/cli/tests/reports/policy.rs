@@ -33,8 +33,9 @@ pub(crate) struct Setup {
     pub(crate) max_wait_ms: u64,
     /// Sends of one action.
     pub(crate) max_attempts: u64,
-    /// From the call, where it says nothing itself.
-    pub(crate) deadline_ms: u64,
+    /// From the call, where it says nothing itself; as in the base policy nothing
+    /// ends by it alone, only what the report itself sets is sent.
+    pub(crate) deadline_ms: Option<u64>,
     /// Identical failures before a path stops.
     pub(crate) breaker_failures: u64,
     /// Calls open at once.
@@ -70,7 +71,7 @@ impl Setup {
             hold_ms,
             max_wait_ms,
             max_attempts: number("max_attempts").unwrap_or(3),
-            deadline_ms: number("deadline_ms").unwrap_or(120_000),
+            deadline_ms: number("deadline_ms"),
             breaker_failures: number("repeat_failure_guard").unwrap_or(3),
             max_concurrent: number("max_parallel"),
             response_timeout_ms: number("read_timeout_ms").unwrap_or(600_000),

@@ -15,6 +15,7 @@
 mod attach;
 mod cell;
 pub mod clock;
+mod notice;
 mod people;
 mod rebuild;
 mod receipts;
@@ -28,7 +29,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use rategov_core::engine::{BodyEnd, Chance, Engine, LookupReport, Output, Report, Submit};
 use rategov_core::event::{CancelledBy, Record, Requested};
 use rategov_core::id::{Account, ActionId, AttemptNo};
-use rategov_core::ledger::Change;
 use rategov_core::tasks::{TaskBook, TaskKey};
 use rategov_core::time::{Draw, Moment};
 use rategov_store::{Ack, Attachment, Entry, Journal, Payload, Source, Store};
@@ -43,6 +43,7 @@ use crate::fail;
 pub use attach::Attachments;
 pub use cell::Cell;
 pub use clock::Clock;
+pub use notice::Notice;
 pub use rebuild::account_scope;
 pub use receipts::{NotDurable, Receipt};
 pub use registry::{Mail, Mailbox, hold_open};
@@ -63,15 +64,6 @@ pub trait Resume: Send + Sync {
     fn policy(&self, account: &Account) -> rategov_core::policy::AccountPolicy;
     /// What one task may cost.
     fn task_limits(&self) -> rategov_core::policy::TaskLimits;
-}
-
-/// A change that everybody may hear of.
-#[derive(Clone, Debug)]
-pub struct Notice {
-    /// Whose.
-    pub account: Account,
-    /// What changed.
-    pub change: Change,
 }
 
 /// Owns every engine. Cheap to clone.
@@ -355,6 +347,7 @@ impl Driver {
                         account: cell.account.clone(),
                         change,
                     };
+                    notice.log();
                     // Nobody listening is no error.
                     let _ = self.0.notices.send(notice);
                 }

@@ -6,6 +6,7 @@ use http_body_util::BodyExt;
 use rategov_core::action::problem::Code;
 use rategov_core::engine::BodyEnd;
 use rategov_core::id::EscalationId;
+use rategov_core::observe::Meaning;
 use rategov_core::time::Moment;
 use rategov_core::word::State;
 use tokio::sync::mpsc;
@@ -38,7 +39,11 @@ impl Runner {
         }
         match self.last.take() {
             Some(held) if held.attempt == attempt => {
-                let context = self.context(Some(state));
+                let mut context = self.context(Some(state));
+                if state == State::FailedDefinite {
+                    context.reason = Some(held.meaning.word());
+                    context.next = Some(next_after(held.meaning));
+                }
                 let body = held.peeked.whole();
                 self.answer_all(&held.head, &body, &context);
             }
@@ -218,6 +223,23 @@ impl Runner {
             // What is final here is not mended by an SDK that sends it again.
             should_retry: failed.then_some(false),
         }
+    }
+}
+
+/// What is safe to do after a provider's failure that is the last word.
+const fn next_after(meaning: Meaning) -> &'static str {
+    match meaning {
+        Meaning::RateLimited
+        | Meaning::TooManyConcurrent
+        | Meaning::QuotaExhausted
+        | Meaning::Overloaded
+        | Meaning::ProviderError
+        | Meaning::KeyInProgress => "send_later",
+        Meaning::Billing | Meaning::Credential => "ask_operator",
+        // A success that is a failure all the same is the caller's to read.
+        Meaning::Ok => "use_result",
+        Meaning::KeyMismatch => "use_new_key",
+        Meaning::TooLarge | Meaning::CallerError => "change_call",
     }
 }
 

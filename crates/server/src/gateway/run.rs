@@ -18,6 +18,7 @@ use bytes::Bytes;
 use rategov_core::action::problem::Code;
 use rategov_core::engine::{Following, Output, WaitReason};
 use rategov_core::id::ActionId;
+use rategov_core::observe::Meaning;
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::State;
 use tokio::sync::oneshot;
@@ -56,6 +57,8 @@ pub struct Runner {
     pub(super) reason: Option<&'static str>,
     /// When its callers are let go, sent or not.
     patience: Option<Instant>,
+    /// Nothing of it may be sent any more: nobody wants it.
+    pub(super) aborted: bool,
 }
 
 /// Whether something of an action is on its way to the provider.
@@ -70,6 +73,7 @@ pub(super) enum OnTheWire {
 /// The head of an answer and what was read of its body.
 pub(super) struct Held {
     pub(super) attempt: u16,
+    pub(super) meaning: Meaning,
     pub(super) head: http::response::Parts,
     pub(super) peeked: Peeked,
 }
@@ -98,6 +102,7 @@ impl Runner {
             wait_from,
             reason: None,
             patience: None,
+            aborted: false,
         }
     }
 
@@ -207,8 +212,12 @@ impl Runner {
                 self.finish(state, code, &why, operation_id, escalation, retry_at);
                 state.is_final()
             }
-            // An abort after the wire is closed has nothing left to stop.
-            Output::Abort { .. } => false,
+            // With nothing on the wire it stops what may still be granted: a grant
+            // waits for its record, an abort overtakes it.
+            Output::Abort { .. } => {
+                self.aborted = true;
+                false
+            }
             Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }

@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Row] = &[
         })
         .variant("plain 400s with other texts are not treated as billing", plain_mistakes))),
     ("R25", || Covered(covered()
-        .instead("each retry >= 1000 ms after its 529", "each gap >= 250 ms", FULL_JITTER)
+        .instead("each retry >= 1000 ms after its 529", "no repeat before 250 ms", FULL_JITTER)
         .judge("learned request/token limits unchanged by 529", |played| {
             let scopes = played.last.status["scopes"].as_array().cloned().unwrap_or_default();
             let learned: Vec<&Value> = scopes.iter().filter(|scope| scope["limit"].is_number()).collect();
@@ -120,10 +120,9 @@ pub(super) const ROWS: &[Row] = &[
     ("R35", || NotYet("the cost balance in a GraphQL body is a quota in points, whose ledger is to come; the THROTTLED code itself is understood")),
     ("R55", || Covered(covered()
         .with(|play| {
-            // The breaker ignores payloads and belongs to the task; a new approach is a new one.
             play.clients[1].headers.insert("rategov-task".to_owned(), "shorter-history".to_owned());
         })
-        .judge("first two passthrough:400, next eight denied:repeat_failure, shorter body ok", |played| {
+        .instead_by("first two passthrough:400, next eight denied:repeat_failure, shorter body ok", "the same, the shorter body in a task of its own", "R-CLASS-4 and -5: the breaker ignores the payload, and stops the path for its task", |played| {
             played.seen[..2].iter().try_for_each(|seen| passed_through(seen, 400))?;
             played.seen[2..10].iter().try_for_each(|seen| denied(seen, &["breaker_tripped"]))?;
             ok(&played.seen[10])
@@ -139,9 +138,7 @@ pub(super) const ROWS: &[Row] = &[
             { "status": 404, "body_has": "m-old", "times": "always", "body": { "error": { "type": "not_found_error", "message": "model: m-old" } } },
             { "status": 200 },
         ])))
-        .judge("<=2 for m-old, 1 for m-new", |played| {
-            // R-CLASS-4: a success on the path resets its breaker, and m-new succeeds
-            // after the first failure, so two more failures are needed.
+        .instead_by("<=2 for m-old, 1 for m-new", "<=3 for m-old, 1 for m-new", "R-CLASS-4: a success on the path resets its breaker, and m-new succeeds after the first failure", |played| {
             let refused = played.answered_with(404);
             must(refused <= 3 && played.answered_with(200) == 1, format!("{refused} for m-old"))
         })
