@@ -185,9 +185,11 @@ impl Engine {
             (Some(base), Some(queue)) => Some(base + queue),
             _ => None,
         };
-        // The end of a hold was named; only what comes after it is a guess.
+        // The end of a used-up quota was named, and may be hours away: only what comes
+        // after it is a guess. A rate's hold is short, and a probe at its end may find
+        // the provider refusing still.
         let guessed_from = match (reason, base) {
-            (WaitReason::Scope(Reason::Closed | Reason::Exhausted), Some(base)) => base,
+            (WaitReason::Scope(Reason::Exhausted), Some(base)) => base,
             _ => now,
         };
         let until = until.map(|at| at + at.since(guessed_from).scale(UNFORESEEN_PERMILLE, 1_000));
@@ -230,9 +232,7 @@ impl Engine {
         }
         let Some(rate) = self.ledger.rate(&self.scope) else {
             return match reason {
-                Some(
-                    Reason::Closed | Reason::Exhausted | Reason::Probing | Reason::Ramping,
-                ) => {
+                Some(Reason::Closed | Reason::Exhausted | Reason::Probing | Reason::Ramping) => {
                     Some(RAMP_STEP.saturating_mul(ahead + 1))
                 }
                 // Nothing limits those ahead but what blocks this call too.

@@ -85,7 +85,9 @@ impl Reason {
     pub const fn sentence(self) -> &'static str {
         match self {
             Reason::Closed => "the provider refused; nothing is sent until the hold ends",
-            Reason::Exhausted => "the provider's quota is used up; nothing is sent until it is back",
+            Reason::Exhausted => {
+                "the provider's quota is used up; nothing is sent until it is back"
+            }
             Reason::Probing => "one call is finding out whether the provider accepts again",
             Reason::Ramping => "the provider accepts again; starts are spaced for a moment",
             Reason::Quota => "the quota of the window is used up",

@@ -102,9 +102,7 @@ impl Unit {
             },
         }
     }
-}
 
-impl Unit {
     /// Whether the text is a moment in whole seconds since 1970.
     pub(crate) fn is_whole_epoch(self, text: &str) -> bool {
         let seconds = |n: u64| (1_000_000_001..=1_000_000_000_000).contains(&n);

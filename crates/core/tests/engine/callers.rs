@@ -190,10 +190,7 @@ fn a_used_up_quota_is_told_from_a_rate_and_with_the_time_that_was_named() {
     let refusal = world.refusal(later);
     assert_eq!(refusal.code.word(), "quota_exhausted");
     let back = refusal.retry_at.unwrap().since(world.now);
-    assert!(
-        secs(17_990) <= back && back <= secs(18_100),
-        "{back}"
-    );
+    assert!(secs(17_990) <= back && back <= secs(18_100), "{back}");
 }
 
 #[test]
