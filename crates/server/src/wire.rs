@@ -74,7 +74,11 @@ pub fn scope(times: Times<'_>, account: &Account, state: &ScopeState) -> Value {
 
 /// One waiting call.
 pub fn parked(times: Times<'_>, view: &QueueView) -> Value {
-    let QueueView { parked, row, attempts_max } = view;
+    let QueueView {
+        parked,
+        row,
+        attempts_max,
+    } = view;
     let requested = &row.requested;
     json!({
         "action": requested.action.to_string(),

@@ -32,8 +32,9 @@ impl Runner {
         fail::point(fail::GRANT_BEFORE_DIAL);
         let withdrawn = Evidence::NotSent(NotSent::Withdrawn);
         // A refusal that came since the grant would only be repeated, and nobody
-        // waits for what was stopped while its grant was on its way.
-        if self.aborted
+        // waits for what was stopped while its grant was on its way. An abort stops
+        // one grant: whoever joins later is granted another.
+        if std::mem::take(&mut self.aborted)
             || !self.driver.may_send(&self.job.task)
             || self.driver.is_overtaken(&self.cell, self.id())
         {

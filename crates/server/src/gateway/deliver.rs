@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::BodyExt;
 use rategov_core::action::problem::Code;
+use rategov_core::action::terminal::NextStep;
 use rategov_core::engine::BodyEnd;
 use rategov_core::id::EscalationId;
 use rategov_core::observe::Meaning;
@@ -42,7 +43,7 @@ impl Runner {
                 let mut context = self.context(Some(state));
                 if state == State::FailedDefinite {
                     context.reason = Some(held.meaning.word());
-                    context.next = Some(next_after(held.meaning));
+                    context.next = Some(next_after(held.meaning).word());
                 }
                 let body = held.peeked.whole();
                 self.answer_all(&held.head, &body, &context);
@@ -227,19 +228,19 @@ impl Runner {
 }
 
 /// What is safe to do after a provider's failure that is the last word.
-const fn next_after(meaning: Meaning) -> &'static str {
+const fn next_after(meaning: Meaning) -> NextStep {
     match meaning {
         Meaning::RateLimited
         | Meaning::TooManyConcurrent
         | Meaning::QuotaExhausted
         | Meaning::Overloaded
         | Meaning::ProviderError
-        | Meaning::KeyInProgress => "send_later",
-        Meaning::Billing | Meaning::Credential => "ask_operator",
+        | Meaning::KeyInProgress => NextStep::SendLater,
+        Meaning::Billing | Meaning::Credential => NextStep::AskOperator,
         // A success that is a failure all the same is the caller's to read.
-        Meaning::Ok => "use_result",
-        Meaning::KeyMismatch => "use_new_key",
-        Meaning::TooLarge | Meaning::CallerError => "change_call",
+        Meaning::Ok => NextStep::UseResult,
+        Meaning::KeyMismatch => NextStep::UseNewKey,
+        Meaning::TooLarge | Meaning::CallerError => NextStep::ChangeCall,
     }
 }
 

@@ -57,7 +57,7 @@ pub struct Runner {
     pub(super) reason: Option<&'static str>,
     /// When its callers are let go, sent or not.
     patience: Option<Instant>,
-    /// Nothing of it may be sent any more: nobody wants it.
+    /// The grant that is on its way is not to be sent: nobody wants it.
     pub(super) aborted: bool,
 }
 

@@ -154,8 +154,6 @@ fn refusal(refused: &DecisionError) -> Problem {
             let why = format!("this must be confirmed: `confirm` is the text {text:?}");
             Problem::of_request(RequestCode::InvalidRequest, why).with("confirm", *text)
         }
-        DecisionError::AuditUnavailable => {
-            Problem::of_action(Code::AuditUnavailable)
-        }
+        DecisionError::AuditUnavailable => Problem::of_action(Code::AuditUnavailable),
     }
 }
