@@ -69,7 +69,10 @@ pub(crate) struct Seen {
 impl Seen {
     /// A header as text; empty if it is not there.
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
     }
 
     /// The body as JSON; null if it is none.
@@ -93,7 +96,10 @@ impl Seen {
 
     /// What is shown when something is wrong with it.
     pub(crate) fn shown(&self) -> String {
-        let body: String = String::from_utf8_lossy(&self.body).chars().take(160).collect();
+        let body: String = String::from_utf8_lossy(&self.body)
+            .chars()
+            .take(160)
+            .collect();
         format!(
             "client {} call {}: {:.0}–{:.0} ms, {:?}, {} {} {body}",
             self.client + 1,
@@ -153,13 +159,16 @@ async fn exchange(
     let broken = |cause: &dyn std::fmt::Display| cause.to_string();
     let stream = TcpStream::connect(at).await.map_err(|e| broken(&e))?;
     stream.set_nodelay(true).map_err(|e| broken(&e))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| broken(&e))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|e| broken(&e))?;
     // Aborted when the call is dropped, which closes the connection.
     let _driving = AbortOnDrop(tokio::spawn(async move {
         let _ = connection.await;
     }));
-    let mut request = Request::builder().method(call.method.as_str()).uri(&call.target);
+    let mut request = Request::builder()
+        .method(call.method.as_str())
+        .uri(&call.target);
     request = request.header("host", at.to_string());
     for (name, value) in &call.headers {
         request = request.header(name, value);

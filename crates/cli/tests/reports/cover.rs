@@ -13,6 +13,9 @@ pub(crate) enum Coverage {
     NotYet(&'static str),
 }
 
+/// Judges what was seen.
+pub(crate) type Judge = fn(&Played) -> Verdict;
+
 /// Plays a changed scenario of its own.
 pub(crate) type Variant = fn(&Report) -> Verdict;
 
@@ -24,13 +27,13 @@ pub(crate) struct Instead {
     pub(crate) here: &'static str,
     /// Why.
     pub(crate) because: &'static str,
-    judge: Option<fn(&Played) -> Verdict>,
+    judge: Option<Judge>,
 }
 
 /// How it is played and judged.
 pub(crate) struct Cover {
     prepare: fn(&mut Play),
-    hand: Vec<(&'static str, fn(&Played) -> Verdict)>,
+    hand: Vec<(&'static str, Judge)>,
     instead: Vec<Instead>,
     apart: Vec<(&'static str, &'static str)>,
     variants: Vec<(&'static str, Variant)>,
@@ -57,7 +60,7 @@ impl Cover {
     }
 
     /// A text of the report, or a variant's own, that this judges.
-    pub(crate) fn judge(mut self, text: &'static str, judge: fn(&Played) -> Verdict) -> Cover {
+    pub(crate) fn judge(mut self, text: &'static str, judge: Judge) -> Cover {
         self.hand.push((text, judge));
         self
     }
@@ -69,7 +72,12 @@ impl Cover {
         other: &'static str,
         because: &'static str,
     ) -> Cover {
-        self.instead.push(Instead { text, here: other, because, judge: None });
+        self.instead.push(Instead {
+            text,
+            here: other,
+            because,
+            judge: None,
+        });
         self
     }
 
@@ -79,9 +87,14 @@ impl Cover {
         text: &'static str,
         here: &'static str,
         because: &'static str,
-        judge: fn(&Played) -> Verdict,
+        judge: Judge,
     ) -> Cover {
-        self.instead.push(Instead { text, here, because, judge: Some(judge) });
+        self.instead.push(Instead {
+            text,
+            here,
+            because,
+            judge: Some(judge),
+        });
         self
     }
 
@@ -158,14 +171,24 @@ impl Cover {
             let verdict = judge(played).err();
             wrong.extend(verdict.map(|cause| format!("{text:?}: {cause}")));
         }
-        for Instead { text, here: other, judge, .. } in &self.instead {
+        for Instead {
+            text,
+            here: other,
+            judge,
+            ..
+        } in &self.instead
+        {
             let verdict = judge
                 .map(|judge| judge(played))
                 .or_else(|| judge::calls(&(*other).into(), played))
                 .or_else(|| judge::result(other, played))
                 .or_else(|| judge::text(other, played))
                 .unwrap_or_else(|| Err("nobody judges what stands in for it".to_owned()));
-            wrong.extend(verdict.err().map(|cause| format!("{text:?}, here {other:?}: {cause}")));
+            wrong.extend(
+                verdict
+                    .err()
+                    .map(|cause| format!("{text:?}, here {other:?}: {cause}")),
+            );
         }
         if !wrong.is_empty() {
             wrong.push(story(played));
@@ -199,7 +222,9 @@ impl Cover {
 pub(crate) fn story(played: &Played) -> String {
     let mut lines = vec!["what happened:".to_owned()];
     for (at, arrival) in played.arrivals.iter().take(40) {
-        let ended = arrival.ended.map(|end| end.at.since(arrival.at).as_millis());
+        let ended = arrival
+            .ended
+            .map(|end| end.at.since(arrival.at).as_millis());
         lines.push(format!(
             "  {at:>8.0} ms  {} {} -> {:?} {:?} after {ended:?} ms",
             arrival.method, arrival.target, arrival.status, arrival.verdict

@@ -40,7 +40,10 @@ pub(crate) fn must(holds: bool, sentence: impl Into<String>) -> Verdict {
 /// Fails unless `low <= value <= high`, with the slack that is allowed.
 pub(crate) fn between(what: &str, value: f64, low: f64, high: f64) -> Verdict {
     let fits = low - TICK_MS <= value && value <= high + SLACK_MS;
-    must(fits, format!("{what} is {value:.0} ms, not in {low:.0}..={high:.0}"))
+    must(
+        fits,
+        format!("{what} is {value:.0} ms, not in {low:.0}..={high:.0}"),
+    )
 }
 
 /// The number of arrivals, as a number or as `<=N`; other texts are not read.
@@ -56,7 +59,10 @@ pub(crate) fn calls(expected: &serde_json::Value, played: &Played) -> Option<Ver
         (None, None) => return None,
     };
     let fits = (least..=most).contains(&seen);
-    Some(must(fits, format!("{seen} calls arrived at the provider, not {expected}")))
+    Some(must(
+        fits,
+        format!("{seen} calls arrived at the provider, not {expected}"),
+    ))
 }
 
 /// What all callers got: `ok …`, `passthrough:S`, `uncertain`, `cancelled`;
@@ -85,13 +91,19 @@ pub(crate) fn ok(seen: &Seen) -> Verdict {
 /// The provider's own answer reached the caller.
 pub(crate) fn passed_through(seen: &Seen, status: u16) -> Verdict {
     let passed = seen.status == status && seen.ended == Ended::Whole && !seen.is_governors();
-    must(passed, format!("not the provider's {status}: {}", seen.shown()))
+    must(
+        passed,
+        format!("not the provider's {status}: {}", seen.shown()),
+    )
 }
 
 /// The governor answered without calling upstream, for one of these reasons.
 pub(crate) fn denied(seen: &Seen, codes: &[&str]) -> Verdict {
     let code = seen.code();
-    must(codes.contains(&code.as_str()), format!("not denied as {codes:?}: {}", seen.shown()))
+    must(
+        codes.contains(&code.as_str()),
+        format!("not denied as {codes:?}: {}", seen.shown()),
+    )
 }
 
 /// A write that may have happened: not repeated, and a person is asked.
@@ -103,7 +115,10 @@ pub(crate) fn uncertain(seen: &Seen) -> Verdict {
 
 /// The caller left.
 pub(crate) fn cancelled(seen: &Seen) -> Verdict {
-    must(seen.ended == Ended::Left, format!("its caller had left: {}", seen.shown()))
+    must(
+        seen.ended == Ended::Left,
+        format!("its caller had left: {}", seen.shown()),
+    )
 }
 
 /// Reads one text about times or counts; `None` if it has another form.
@@ -113,100 +128,144 @@ pub(crate) fn text(text: &str, played: &Played) -> Option<Verdict> {
     let number = |word: &str| word.trim_start_matches("t=").parse::<f64>().ok();
     let gaps = || played.gaps();
     let starts = || played.starts();
-    let verdict = match words.as_slice() {
-        ["each" | "second" | "first", "gap", bounds @ ..] | ["gap", bounds @ ..] => {
-            if bounds.contains(&"gap") {
-                return Some(in_turn(&words, &gaps()));
-            }
-            let (low, high) = bounds_of(bounds)?;
-            let gaps = gaps();
-            let of = match words[0] {
-                "first" => gaps.get(..1)?,
-                "second" => gaps.get(1..2)?,
-                _ => &gaps[..],
-            };
-            must(!of.is_empty(), "nothing was repeated")
-                .and_then(|()| of.iter().try_for_each(|gap| between("a gap", *gap, low, high)))
-        }
-        ["gaps", ">=", low, "ms", "growing"] => {
-            let (gaps, low) = (gaps(), number(low)?);
-            gaps.iter()
-                .try_for_each(|gap| between("a gap", *gap, low, f64::INFINITY))
-                .and_then(|()| {
-                    let grow = gaps.windows(2).all(|pair| pair[0] < pair[1]);
-                    must(grow && gaps.len() > 1, format!("the gaps do not grow: {gaps:?}"))
+    let verdict =
+        match words.as_slice() {
+            ["each" | "second" | "first", "gap", bounds @ ..] | ["gap", bounds @ ..] => {
+                if bounds.contains(&"gap") {
+                    return Some(in_turn(&words, &gaps()));
+                }
+                let (low, high) = bounds_of(bounds)?;
+                let gaps = gaps();
+                let of = match words[0] {
+                    "first" => gaps.get(..1)?,
+                    "second" => gaps.get(1..2)?,
+                    _ => &gaps[..],
+                };
+                must(!of.is_empty(), "nothing was repeated").and_then(|()| {
+                    of.iter()
+                        .try_for_each(|gap| between("a gap", *gap, low, high))
                 })
-        }
-        ["no", window, "ms", "window", rest @ ..] => {
-            let most = rest.iter().find_map(|word| number(word))?;
-            within_window(&starts(), number(window)?, most)
-        }
-        ["done" | "all", .., "by" | "within", time] if words.contains(&"done") => {
-            all_answered(played, milliseconds(time, "")?)
-        }
-        ["done" | "all", .., "by" | "within", time, unit] if words.contains(&"done") => {
-            all_answered(played, milliseconds(time, unit)?)
-        }
-        [who @ ("client" | "both" | "first" | "refusals"), "answered" | "within", .., "ms"] => {
-            let most = words.iter().find_map(|word| number(word))?;
-            let count = if *who == "first" { 1 } else { usize::MAX };
-            played.seen.iter().take(count).try_for_each(|seen| {
-                between("an answer", seen.ended_ms - seen.sent_ms, 0.0, most)
-            })
-        }
-        ["answered", "by", time, "ms", ..] => all_answered(played, number(time)?),
-        ["last", "call", "at", bounds @ ..] => {
-            let (low, high) = bounds_of(bounds)?;
-            between("the last arrival", *starts().last()?, low, high)
-        }
-        ["no", "repeat", "before", time, "ms"] => {
-            let (count, time) = (played.seen.len(), number(time)?);
-            starts().iter().skip(count).try_for_each(|at| between("a repeat", *at, time, f64::INFINITY))
-        }
-        ["no", "upstream", "call", "between", "0", time, "ms"] => {
-            let time = number(time)?;
-            starts().iter().skip(1).try_for_each(|at| between("a call", *at, time, f64::INFINITY))
-        }
-        ["no", "upstream", "call", "after", time] => {
-            let time = number(time)?;
-            starts().iter().try_for_each(|at| between("a call", *at, 0.0, time))
-        }
-        ["last" | "second" | "third", .., "start", "at", ">=", time, "ms"] => {
-            let count = match words[1] {
-                "five" => 5,
-                "ten" => 10,
-                "fourth" => 2,
-                _ => return None,
-            };
-            let (starts, time) = (starts(), number(time)?);
-            let from = starts.len().checked_sub(count)?;
-            starts[from..].iter().try_for_each(|at| between("a start", *at, time, f64::INFINITY))
-        }
-        ["zero", "429", ..] => {
-            let refused = played.answered_with(429);
-            must(refused == 0, format!("the provider refused {refused} calls"))
-        }
-        ["x-should-retry:", "false", "on", which @ ..] => {
-            let count = if which.contains(&"first") { 1 } else { usize::MAX };
-            played.seen.iter().take(count).try_for_each(|seen| {
-                let told = seen.header("x-should-retry") == "false";
-                must(told, format!("x-should-retry is not false: {}", seen.shown()))
-            })
-        }
-        ["orders" | "messages" | "charges", .., "=", count] => {
-            let wanted = number(count)?;
-            let (effects, same) = (played.effects, played.effects as f64 == wanted);
-            must(same, format!("{effects} writes were carried out, not {wanted}"))
-        }
-        _ => return None,
-    };
+            }
+            ["gaps", ">=", low, "ms", "growing"] => {
+                let (gaps, low) = (gaps(), number(low)?);
+                gaps.iter()
+                    .try_for_each(|gap| between("a gap", *gap, low, f64::INFINITY))
+                    .and_then(|()| {
+                        let grow = gaps.windows(2).all(|pair| pair[0] < pair[1]);
+                        must(
+                            grow && gaps.len() > 1,
+                            format!("the gaps do not grow: {gaps:?}"),
+                        )
+                    })
+            }
+            ["no", window, "ms", "window", rest @ ..] => {
+                let most = rest.iter().find_map(|word| number(word))?;
+                within_window(&starts(), number(window)?, most)
+            }
+            ["done" | "all", .., "by" | "within", time] if words.contains(&"done") => {
+                all_answered(played, milliseconds(time, "")?)
+            }
+            ["done" | "all", .., "by" | "within", time, unit] if words.contains(&"done") => {
+                all_answered(played, milliseconds(time, unit)?)
+            }
+            [
+                who @ ("client" | "both" | "first" | "refusals"),
+                "answered" | "within",
+                ..,
+                "ms",
+            ] => {
+                let most = words.iter().find_map(|word| number(word))?;
+                let count = if *who == "first" { 1 } else { usize::MAX };
+                played.seen.iter().take(count).try_for_each(|seen| {
+                    between("an answer", seen.ended_ms - seen.sent_ms, 0.0, most)
+                })
+            }
+            ["answered", "by", time, "ms", ..] => all_answered(played, number(time)?),
+            ["last", "call", "at", bounds @ ..] => {
+                let (low, high) = bounds_of(bounds)?;
+                between("the last arrival", *starts().last()?, low, high)
+            }
+            ["no", "repeat", "before", time, "ms"] => {
+                let (count, time) = (played.seen.len(), number(time)?);
+                starts()
+                    .iter()
+                    .skip(count)
+                    .try_for_each(|at| between("a repeat", *at, time, f64::INFINITY))
+            }
+            ["no", "upstream", "call", "between", "0", time, "ms"] => {
+                let time = number(time)?;
+                starts()
+                    .iter()
+                    .skip(1)
+                    .try_for_each(|at| between("a call", *at, time, f64::INFINITY))
+            }
+            ["no", "upstream", "call", "after", time] => {
+                let time = number(time)?;
+                starts()
+                    .iter()
+                    .try_for_each(|at| between("a call", *at, 0.0, time))
+            }
+            [
+                "last" | "second" | "third",
+                ..,
+                "start",
+                "at",
+                ">=",
+                time,
+                "ms",
+            ] => {
+                let count = match words[1] {
+                    "five" => 5,
+                    "ten" => 10,
+                    "fourth" => 2,
+                    _ => return None,
+                };
+                let (starts, time) = (starts(), number(time)?);
+                let from = starts.len().checked_sub(count)?;
+                starts[from..]
+                    .iter()
+                    .try_for_each(|at| between("a start", *at, time, f64::INFINITY))
+            }
+            ["zero", "429", ..] => {
+                let refused = played.answered_with(429);
+                must(
+                    refused == 0,
+                    format!("the provider refused {refused} calls"),
+                )
+            }
+            ["x-should-retry:", "false", "on", which @ ..] => {
+                let count = if which.contains(&"first") {
+                    1
+                } else {
+                    usize::MAX
+                };
+                played.seen.iter().take(count).try_for_each(|seen| {
+                    let told = seen.header("x-should-retry") == "false";
+                    must(
+                        told,
+                        format!("x-should-retry is not false: {}", seen.shown()),
+                    )
+                })
+            }
+            ["orders" | "messages" | "charges", .., "=", count] => {
+                let wanted = number(count)?;
+                let (effects, same) = (played.effects, played.effects as f64 == wanted);
+                must(
+                    same,
+                    format!("{effects} writes were carried out, not {wanted}"),
+                )
+            }
+            _ => return None,
+        };
     Some(verdict)
 }
 
 /// `first gap >= 1000 ms second gap >= 2000 ms`.
 fn in_turn(words: &[&str], gaps: &[f64]) -> Verdict {
     let mut lows = words.iter().filter_map(|word| word.parse::<f64>().ok());
-    gaps.iter().zip(&mut lows).try_for_each(|(gap, low)| between("a gap", *gap, low, f64::INFINITY))
+    gaps.iter()
+        .zip(&mut lows)
+        .try_for_each(|(gap, low)| between("a gap", *gap, low, f64::INFINITY))
 }
 
 /// `>= A ms <= B ms`, each half optional; words between are for people.
@@ -232,7 +291,11 @@ fn milliseconds(number: &str, unit: &str) -> Option<f64> {
 }
 
 fn all_answered(played: &Played, by_ms: f64) -> Verdict {
-    let last = played.seen.iter().map(|seen| seen.ended_ms).fold(0.0, f64::max);
+    let last = played
+        .seen
+        .iter()
+        .map(|seen| seen.ended_ms)
+        .fold(0.0, f64::max);
     between("the last answer", last, 0.0, by_ms)
 }
 
@@ -243,7 +306,10 @@ pub(crate) fn within_window(starts: &[f64], window_ms: f64, most: f64) -> Verdic
         starts[first..].iter().take_while(|at| **at < end).count()
     };
     let worst = (0..starts.len()).map(at_once).max().unwrap_or(0);
-    must(worst as f64 <= most, format!("{worst} calls arrived within {window_ms} ms, not {most}"))
+    must(
+        worst as f64 <= most,
+        format!("{worst} calls arrived within {window_ms} ms, not {most}"),
+    )
 }
 
 /// Every expectation of the report, those that the table judges by hand apart.
@@ -284,7 +350,10 @@ mod tests {
 
     #[test]
     fn bounds_are_read_from_sentences() {
-        assert_eq!(bounds_of(&[">=", "3000", "ms", "<=", "3400", "ms"]), Some((3_000.0, 3_400.0)));
+        assert_eq!(
+            bounds_of(&[">=", "3000", "ms", "<=", "3400", "ms"]),
+            Some((3_000.0, 3_400.0))
+        );
         assert_eq!(bounds_of(&["<=", "400", "ms"]), Some((0.0, 400.0)));
         assert_eq!(bounds_of(&["soon"]), None);
     }

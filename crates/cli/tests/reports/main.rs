@@ -27,7 +27,9 @@ const AT_A_TIME: usize = 4;
 
 #[test]
 fn every_covered_report_ends_as_its_user_would_have_wished() {
-    let Some(reports) = report::read_all() else { return };
+    let Some(reports) = report::read_all() else {
+        return;
+    };
     let only = std::env::var("REPORT").ok();
     let wanted: Vec<&Report> = reports
         .iter()
@@ -45,7 +47,8 @@ fn every_covered_report_ends_as_its_user_would_have_wished() {
                         let word = if wrong.is_empty() { "ok" } else { "WRONG" };
                         eprintln!("{:>5} {word} ({took:.1} s) {}", report.id, report.title);
                         if !wrong.is_empty() {
-                            let text = format!("{} {}\n  {}", report.id, report.title, wrong.join("\n  "));
+                            let text =
+                                format!("{} {}\n  {}", report.id, report.title, wrong.join("\n  "));
                             failures.lock().expect("no panic in here").push(text);
                         }
                     }
@@ -55,12 +58,19 @@ fn every_covered_report_ends_as_its_user_would_have_wished() {
     });
     let failures = failures.into_inner().expect("no panic in here");
     eprintln!("{}", page::summary(&reports));
-    assert!(failures.is_empty(), "{} reports fail:\n{}", failures.len(), failures.join("\n\n"));
+    assert!(
+        failures.is_empty(),
+        "{} reports fail:\n{}",
+        failures.len(),
+        failures.join("\n\n")
+    );
 }
 
 /// Plays a report; `None` if it is not covered yet.
 fn check(report: &Report) -> Option<Vec<String>> {
-    let Coverage::Covered(cover) = table::coverage(&report.id)? else { return None };
+    let Coverage::Covered(cover) = table::coverage(&report.id)? else {
+        return None;
+    };
     // A panic in one must not keep the others from being played.
     let checked = catch_unwind(AssertUnwindSafe(|| cover.check(report)));
     Some(checked.unwrap_or_else(|cause| {
@@ -72,7 +82,9 @@ fn check(report: &Report) -> Option<Vec<String>> {
 
 #[test]
 fn every_report_has_a_row_and_every_row_a_report() {
-    let Some(reports) = report::read_all() else { return };
+    let Some(reports) = report::read_all() else {
+        return;
+    };
     let unlisted: Vec<&str> = reports
         .iter()
         .map(|report| report.id.as_str())
@@ -88,6 +100,8 @@ fn every_report_has_a_row_and_every_row_a_report() {
 
 #[test]
 fn the_page_of_what_is_covered_is_current() {
-    let Some(reports) = report::read_all() else { return };
+    let Some(reports) = report::read_all() else {
+        return;
+    };
     page::check(&reports);
 }

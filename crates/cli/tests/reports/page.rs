@@ -28,7 +28,11 @@ pub(crate) fn summary(reports: &[Report]) -> String {
             None => later.push(format!("  {}: unlisted", report.id)),
         }
     }
-    format!("covered: {covered}, not yet: {}\n{}", later.len(), later.join("\n"))
+    format!(
+        "covered: {covered}, not yet: {}\n{}",
+        later.len(),
+        later.join("\n")
+    )
 }
 
 fn page(reports: &[Report]) -> String {

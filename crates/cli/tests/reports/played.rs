@@ -15,6 +15,10 @@ use crate::policy::Setup;
 use crate::report::{Client, Report};
 use crate::world::{self, WALL_AT_START, World};
 
+/// What an answer takes at least. Time passes only at rest, so calls that are made
+/// at one moment have all arrived before the first of them is answered, in whatever
+/// order the journal's thread lets them go.
+const ROUND_TRIP_MS: u64 = 2;
 /// How long the world is watched after the last caller has its answer.
 const WATCHED_AFTER_MS: u64 = 3_000;
 
@@ -73,6 +77,8 @@ pub(crate) struct Played {
     pub(crate) escalations: Vec<Value>,
     /// The journal's lines, newest first: event and text.
     pub(crate) journal: Vec<(String, String)>,
+    /// Sends of each agent by the journal, those apart that never left.
+    pub(crate) sends: BTreeMap<String, u64>,
     /// The governor's log.
     pub(crate) log: String,
     /// The metrics.
@@ -84,7 +90,10 @@ pub(crate) struct Played {
 impl Played {
     /// What the callers of one of the report's clients saw.
     pub(crate) fn of(&self, client: usize) -> Vec<&Seen> {
-        self.seen.iter().filter(|seen| seen.client == client).collect()
+        self.seen
+            .iter()
+            .filter(|seen| seen.client == client)
+            .collect()
     }
 
     /// When each arrival came.
@@ -94,7 +103,10 @@ impl Played {
 
     /// Arrivals that the provider answered with this status.
     pub(crate) fn answered_with(&self, status: u16) -> usize {
-        self.arrivals.iter().filter(|(_, it)| it.status == Some(status)).count()
+        self.arrivals
+            .iter()
+            .filter(|(_, it)| it.status == Some(status))
+            .count()
     }
 
     /// For each arrival but the first: the time since the answer before it. Only
@@ -104,12 +116,18 @@ impl Played {
             Some(end) => at + end.at.since(arrival.at).as_secs_f64() * 1_000.0,
             None => at,
         };
-        self.arrivals.windows(2).map(|pair| pair[1].0 - ended(pair[0].0, &pair[0].1)).collect()
+        self.arrivals
+            .windows(2)
+            .map(|pair| pair[1].0 - ended(pair[0].0, &pair[0].1))
+            .collect()
     }
 
     /// Questions to a person about this.
     pub(crate) fn asked(&self, trigger: &str) -> usize {
-        self.escalations.iter().filter(|it| it["trigger"] == trigger).count()
+        self.escalations
+            .iter()
+            .filter(|it| it["trigger"] == trigger)
+            .count()
     }
 }
 
@@ -117,7 +135,10 @@ impl Play {
     /// A report as it is written.
     pub(crate) fn of(report: &Report) -> Play {
         let scenario = &report.scenario;
-        let provider = Config { wall_at_start: WALL_AT_START, ..Config::default() };
+        let provider = Config {
+            wall_at_start: WALL_AT_START,
+            ..Config::default()
+        };
         Play {
             setup: Setup::of(report),
             upstream: scenario.upstream.clone(),
@@ -142,7 +163,14 @@ impl Play {
     }
 
     async fn in_world(self, world: Arc<World>) -> Played {
-        world.provider.push_upstream(self.upstream.clone()).expect("a script that can be played");
+        let mut answers = self.upstream.clone();
+        for step in &mut answers {
+            step.delay_ms = step.delay_ms.max(ROUND_TRIP_MS);
+        }
+        world
+            .provider
+            .push_upstream(answers)
+            .expect("a script that can be played");
         if let Some(doors) = self.doors {
             world.provider.change_doors(doors);
         }
@@ -202,9 +230,12 @@ impl Play {
     /// clients call at the same moment, in turn.
     fn order(&self) -> Vec<(usize, u64)> {
         let calls = |(number, client): (usize, &Client)| {
-            (0..client.count()).map(move |index| (number, index)).collect::<Vec<_>>()
+            (0..client.count())
+                .map(move |index| (number, index))
+                .collect::<Vec<_>>()
         };
-        let mut order: Vec<(usize, u64)> = self.clients.iter().enumerate().flat_map(calls).collect();
+        let mut order: Vec<(usize, u64)> =
+            self.clients.iter().enumerate().flat_map(calls).collect();
         order.sort_by_key(|(number, index)| *index * 1_000 + *number as u64);
         order
     }
@@ -215,7 +246,11 @@ impl Play {
         let mut headers: Vec<(String, String)> = Vec::new();
         let mut add = |name: &str, value: &str| headers.push((name.to_owned(), value.to_owned()));
         // A part of an account's quota is a model of its own; else it is another account.
-        let parts = self.setup.quotas.iter().any(|(scope, ..)| scope.starts_with("model:"));
+        let parts = self
+            .setup
+            .quotas
+            .iter()
+            .any(|(scope, ..)| scope.starts_with("model:"));
         let part = client.scope.as_deref();
         let key = match part.filter(|_| !parts) {
             Some(scope) => format!("key-of-{scope}"),
@@ -233,7 +268,14 @@ impl Play {
             add("x-agent", agent);
         }
         if let Some(priority) = &client.priority {
-            add("rategov-priority", if priority == "batch" { "background" } else { priority });
+            add(
+                "rategov-priority",
+                if priority == "batch" {
+                    "background"
+                } else {
+                    priority
+                },
+            );
         }
         if let Some(op) = &client.op {
             add("rategov-action", op);
@@ -241,7 +283,11 @@ impl Play {
         for (name, value) in &client.headers {
             add(name, value);
         }
-        let body = if matches!(method, "GET" | "HEAD") { Bytes::new() } else { body(client, parts) };
+        let body = if matches!(method, "GET" | "HEAD") {
+            Bytes::new()
+        } else {
+            body(client, parts)
+        };
         if !body.is_empty() {
             add("content-type", "application/json");
         }
@@ -254,7 +300,10 @@ impl Play {
             target,
             headers,
             body,
-            chunked: client.body.as_deref().is_some_and(|words| words.contains("chunked")),
+            chunked: client
+                .body
+                .as_deref()
+                .is_some_and(|words| words.contains("chunked")),
             leaves_at: match (client.client_disconnects_at_ms, client.client_timeout_ms) {
                 (Some(at), _) => Some(world.instant(at)),
                 (None, Some(after)) => Some(world.instant(client.at_ms + after)),
@@ -266,12 +315,16 @@ impl Play {
 
 /// The agents of a client: `p1..p4 (four separate processes)` are four.
 fn agents(client: &Client) -> Vec<Option<String>> {
-    let Some(who) = &client.who else { return vec![None] };
+    let Some(who) = &client.who else {
+        return vec![None];
+    };
     let name = who.split(" (").next().unwrap_or(who);
     match name.split_once("..") {
         Some((first, last)) => {
             let number = |text: &str| text[1..].parse::<u32>().unwrap_or(1);
-            (number(first)..=number(last)).map(|n| Some(format!("{}{n}", &first[..1]))).collect()
+            (number(first)..=number(last))
+                .map(|n| Some(format!("{}{n}", &first[..1])))
+                .collect()
         }
         None => vec![Some(name.replace(' ', "-"))],
     }
@@ -323,7 +376,10 @@ impl Person {
 }
 
 async fn glance(world: &World) -> Glance {
-    Glance { status: world.look("status").await, queue: world.look("queue").await }
+    Glance {
+        status: world.look("status").await,
+        queue: world.look("queue").await,
+    }
 }
 
 async fn sum_up(world: &World, seen: Vec<Seen>, glances: Vec<Glance>) -> Played {
@@ -357,11 +413,35 @@ async fn sum_up(world: &World, seen: Vec<Seen>, glances: Vec<Glance>) -> Played 
         last,
         actions,
         escalations,
-        journal: journal.iter().map(|row| (text(row, "event"), text(row, "text"))).collect(),
+        journal: journal
+            .iter()
+            .map(|row| (text(row, "event"), text(row, "text")))
+            .collect(),
+        sends: sends_by_agent(&journal),
         log: world.log(),
         metrics: String::from_utf8_lossy(&metrics.body).into_owned(),
         kept,
     }
+}
+
+/// Sends of each agent. What was withdrawn because a refusal overtook it is in the
+/// journal twice, as granted and as not sent, and never reached the provider.
+fn sends_by_agent(journal: &[Value]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    // The list begins with the newest, and a send comes before what came of it.
+    for row in journal.iter().rev() {
+        let never_left = || {
+            let text = row["text"].as_str().unwrap_or_default();
+            text.contains("certainty=not_sent")
+        };
+        let agent = row["agent"].as_str().unwrap_or_default().to_owned();
+        match row["event"].as_str() {
+            Some("action_sent") => *counts.entry(agent).or_insert(0) += 1,
+            Some("action_result") if never_left() => *counts.entry(agent).or_insert(0) -= 1,
+            _ => {}
+        }
+    }
+    counts
 }
 
 /// Counts by a name.

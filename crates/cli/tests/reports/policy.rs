@@ -96,10 +96,19 @@ impl Setup {
         };
         line(0, &format!("hold: {}ms", self.hold_ms));
         line(0, "backoff: { base: 1s, cap: 30s, minimum: 250ms }");
-        line(0, &format!("breaker: {{ failures: {} }}", self.breaker_failures));
-        line(0, "task: { max_retries: 100000, max_wait_seconds: 1000000, deadline: 24h }");
+        line(
+            0,
+            &format!("breaker: {{ failures: {} }}", self.breaker_failures),
+        );
+        line(
+            0,
+            "task: { max_retries: 100000, max_wait_seconds: 1000000, deadline: 24h }",
+        );
         if let Some(most) = self.max_concurrent {
-            line(0, &format!("shared_scope: {{ max_concurrent_requests: {most} }}"));
+            line(
+                0,
+                &format!("shared_scope: {{ max_concurrent_requests: {most} }}"),
+            );
         }
         line(0, "request_classes:");
         for (class, statuses) in [
@@ -108,16 +117,28 @@ impl Setup {
             ("idempotent_write", "[408, 429, 502, 503, 504]"),
             ("uncertain_write", "[429, 503]"),
         ] {
-            let statuses = if self.max_attempts > 1 { statuses } else { "[]" };
+            let statuses = if self.max_attempts > 1 {
+                statuses
+            } else {
+                "[]"
+            };
             let wait = self.max_wait_ms / 1_000;
             let most = self.max_attempts;
-            line(2, &format!("{class}: {{ max_attempts: {most}, max_wait_seconds: {wait}, retry_statuses: {statuses} }}"));
+            line(
+                2,
+                &format!(
+                    "{class}: {{ max_attempts: {most}, max_wait_seconds: {wait}, retry_statuses: {statuses} }}"
+                ),
+            );
         }
         line(0, "providers:");
         line(2, "api:");
         line(4, &format!("preset: {}", self.preset));
         line(4, &format!("base_url: http://{base}"));
-        line(4, &format!("response_timeout: {}ms", self.response_timeout_ms));
+        line(
+            4,
+            &format!("response_timeout: {}ms", self.response_timeout_ms),
+        );
         line(4, "refusals_unprocessed: [429, 503]");
         for key in &self.provider {
             line(4, key);
@@ -125,14 +146,25 @@ impl Setup {
         if self.one_account {
             line(4, "accounts:");
             line(6, "main:");
-            line(8, &format!("quotas: {}", if self.quotas.is_empty() { "[]" } else { "" }));
+            line(
+                8,
+                &format!("quotas: {}", if self.quotas.is_empty() { "[]" } else { "" }),
+            );
             for (scope, limit, window) in &self.quotas {
-                line(10, &format!("- {{ scope: \"{scope}\", dimension: requests, limit: {limit}, window: {window}, kind: sliding }}"));
+                line(
+                    10,
+                    &format!(
+                        "- {{ scope: \"{scope}\", dimension: requests, limit: {limit}, window: {window}, kind: sliding }}"
+                    ),
+                );
             }
         }
         line(4, "endpoints:");
         for (matches, class, keys) in &self.endpoints {
-            line(6, &format!("- {{ match: \"{matches}\", class: {class}{keys} }}"));
+            line(
+                6,
+                &format!("- {{ match: \"{matches}\", class: {class}{keys} }}"),
+            );
         }
         yaml.push_str(&self.extra);
         yaml
@@ -181,12 +213,14 @@ fn quotas_of(limits: Option<&serde_json::Value>) -> Vec<(String, u64, String)> {
         Some((scope, limit.parse().ok()?, window))
     };
     match limits {
-        Some(serde_json::Value::Array(list)) => {
-            list.iter().filter_map(|it| quota("", it.as_str()?)).collect()
-        }
-        Some(serde_json::Value::Object(named)) => {
-            named.iter().filter_map(|(scope, it)| quota(scope, it.as_str()?)).collect()
-        }
+        Some(serde_json::Value::Array(list)) => list
+            .iter()
+            .filter_map(|it| quota("", it.as_str()?))
+            .collect(),
+        Some(serde_json::Value::Object(named)) => named
+            .iter()
+            .filter_map(|(scope, it)| quota(scope, it.as_str()?))
+            .collect(),
         _ => Vec::new(),
     }
 }

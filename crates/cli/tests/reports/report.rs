@@ -158,9 +158,12 @@ pub(crate) fn read_all() -> Option<Vec<Report>> {
         );
         return None;
     };
-    let reports = text.lines().filter(|line| !line.trim().is_empty()).map(|line| {
-        serde_json::from_str(line)
-            .unwrap_or_else(|cause| panic!("a report can't be read: {cause}\n{line}"))
-    });
+    let reports = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| {
+            serde_json::from_str(line)
+                .unwrap_or_else(|cause| panic!("a report can't be read: {cause}\n{line}"))
+        });
     Some(reports.collect())
 }

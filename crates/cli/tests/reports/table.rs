@@ -14,9 +14,16 @@ pub(crate) type Row = (&'static str, fn() -> Coverage);
 
 /// All rows.
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [hints::ROWS, refusals::ROWS, writes::ROWS, sharing::ROWS, bodies::ROWS, seen::ROWS]
-        .into_iter()
-        .flatten()
+    [
+        hints::ROWS,
+        refusals::ROWS,
+        writes::ROWS,
+        sharing::ROWS,
+        bodies::ROWS,
+        seen::ROWS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The row of a report.

@@ -63,7 +63,10 @@ impl Log {
 
 impl std::io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -100,7 +103,11 @@ pub(crate) fn play<T, F: Future<Output = T>>(
     runtime.block_on(async {
         let folder = tempfile::tempdir().expect("a folder for the governor's data");
         let clock = fake_provider::Clock::StartsAt(provider.wall_at_start);
-        let options = Options { clock, control: None, ..Options::new(provider) };
+        let options = Options {
+            clock,
+            control: None,
+            ..Options::new(provider)
+        };
         let provider = fake_provider::serve(options).await.expect("a provider");
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let governor = start::start(start::Options {
@@ -109,10 +116,15 @@ pub(crate) fn play<T, F: Future<Output = T>>(
             agents: Some(any),
             operators: Some(any),
             // A boot clock that has run for a while, as on every real machine.
-            clock: Some(Clock::of_timers(Moment::from_micros(3_600_000_000), WALL_AT_START)),
+            clock: Some(Clock::of_timers(
+                Moment::from_micros(3_600_000_000),
+                WALL_AT_START,
+            )),
             ..start::Options::default()
         });
-        let governor = governor.await.unwrap_or_else(|cause| panic!("no start: {cause}"));
+        let governor = governor
+            .await
+            .unwrap_or_else(|cause| panic!("no start: {cause}"));
         let steps = Arc::new(AtomicU64::new(0));
         let (driver, handle) = (governor.gateway().0.driver.clone(), provider.handle.clone());
         let ushering = tokio::spawn(usher.serve(driver, handle, Arc::clone(&steps)));
@@ -169,7 +181,10 @@ impl Usher {
 
     fn is_at_rest(&self) {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
-        *rest = Some(Rest { since: Instant::now(), parks: 0 });
+        *rest = Some(Rest {
+            since: Instant::now(),
+            parks: 0,
+        });
     }
 
     async fn serve(self: Arc<Usher>, driver: Driver, provider: Handle, steps: Arc<AtomicU64>) {
@@ -177,7 +192,10 @@ impl Usher {
             let (behind, handed_over) = driver.journal_behind();
             let (arrived, open) =
                 provider.read(|it| (it.ledger().totals().arrived, it.in_flight()));
-            (behind, [handed_over, arrived, open, steps.load(Ordering::Acquire)])
+            (
+                behind,
+                [handed_over, arrived, open, steps.load(Ordering::Acquire)],
+            )
         };
         loop {
             let (mut quiet, mut before) = (0, seen().1);
@@ -189,7 +207,11 @@ impl Usher {
                     let glance = tokio::task::spawn_blocking(|| std::thread::sleep(JOURNAL_GLANCE));
                     let _ = glance.await;
                 }
-                quiet = if behind > 0 || now != before { 0 } else { quiet + 1 };
+                quiet = if behind > 0 || now != before {
+                    0
+                } else {
+                    quiet + 1
+                };
                 before = now;
             }
             self.is_at_rest();
@@ -216,13 +238,24 @@ impl World {
 
     /// A call to the agents' listener, by client `client` as its call `index`.
     pub(crate) async fn call(&self, who: (usize, u64), call: Call) -> Seen {
-        caller::make(self.governor.agents, call, who, self.began, Arc::clone(&self.steps)).await
+        caller::make(
+            self.governor.agents,
+            call,
+            who,
+            self.began,
+            Arc::clone(&self.steps),
+        )
+        .await
     }
 
     /// A call to the operators' listener.
     pub(crate) async fn operator(&self, method: &str, path: &str, body: Value) -> Seen {
         let token = self.governor.token.secret().expose_secret();
-        let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        let bytes = if body.is_null() {
+            Bytes::new()
+        } else {
+            Bytes::from(body.to_string())
+        };
         let call = Call {
             method: method.to_owned(),
             target: path.to_owned(),
@@ -232,7 +265,14 @@ impl World {
             leaves_at: None,
         };
         let who = (usize::MAX, 0);
-        caller::make(self.governor.operators, call, who, self.began, Arc::clone(&self.steps)).await
+        caller::make(
+            self.governor.operators,
+            call,
+            who,
+            self.began,
+            Arc::clone(&self.steps),
+        )
+        .await
     }
 
     /// The list `path` of the operators' API.
@@ -240,8 +280,14 @@ impl World {
     /// # Panics
     /// If it isn't answered with 200.
     pub(crate) async fn look(&self, path: &str) -> Value {
-        let seen = self.operator("GET", &format!("/api/v1/{path}"), Value::Null).await;
-        assert!(seen.status == 200 && seen.ended == Ended::Whole, "{path}: {}", seen.shown());
+        let seen = self
+            .operator("GET", &format!("/api/v1/{path}"), Value::Null)
+            .await;
+        assert!(
+            seen.status == 200 && seen.ended == Ended::Whole,
+            "{path}: {}",
+            seen.shown()
+        );
         seen.json()
     }
 
@@ -251,13 +297,19 @@ impl World {
         let now = self.now_ms();
         let ledger = self.provider.ledger();
         let ms = |at: Moment| now - ahead.since(at).as_secs_f64() * 1_000.0;
-        ledger.arrivals().map(|it| (ms(it.at), it.clone())).collect()
+        ledger
+            .arrivals()
+            .map(|it| (ms(it.at), it.clone()))
+            .collect()
     }
 
     /// Effects of writes that really happened.
     pub(crate) fn effects(&self) -> usize {
         let ledger = self.provider.ledger();
-        ledger.effects().filter(|effect| effect.kind != EffectKind::Generated).count()
+        ledger
+            .effects()
+            .filter(|effect| effect.kind != EffectKind::Generated)
+            .count()
     }
 
     /// The bytes of every file in the data folder.

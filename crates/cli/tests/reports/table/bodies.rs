@@ -5,8 +5,8 @@ use std::io::Read as _;
 use super::Row;
 use super::hints::{FULL_JITTER, refusals_counted};
 use super::writes::same_bodies;
-use crate::cover::Coverage::{Covered, NotYet};
 use crate::caller::Ended;
+use crate::cover::Coverage::{Covered, NotYet};
 use crate::cover::covered;
 use crate::judge::{between, must, ok};
 use crate::report::Client;
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
                 ..Client::default()
             };
             for endpoint in &mut play.setup.endpoints {
-                endpoint.0 = "POST /v1/responses".to_owned();
+                "POST /v1/responses".clone_into(&mut endpoint.0);
             }
             play.setup.endpoints.dedup_by(|one, other| one.0 == other.0);
         })

@@ -122,42 +122,79 @@ pub(super) const ROWS: &[Row] = &[
 
 /// The scope of the account as it stands at the end.
 pub(super) fn account_scope(played: &Played) -> Value {
-    let scopes = played.last.status["scopes"].as_array().cloned().unwrap_or_default();
-    let of_account = |scope: &&Value| scope["scope"].as_str().is_some_and(|it| it.starts_with("account:"));
+    let scopes = played.last.status["scopes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let of_account = |scope: &&Value| {
+        scope["scope"]
+            .as_str()
+            .is_some_and(|it| it.starts_with("account:"))
+    };
     scopes.iter().find(of_account).cloned().unwrap_or_default()
 }
 
 /// Some scope saw so many refusal events.
 pub(super) fn refusals_counted(played: &Played, count: u64) -> Verdict {
-    let scopes = played.last.status["scopes"].as_array().cloned().unwrap_or_default();
-    let seen: u64 = scopes.iter().filter_map(|scope| scope["refusals"].as_u64()).sum();
-    must(seen == count, format!("{seen} refusal events are counted, not {count}"))
+    let scopes = played.last.status["scopes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let seen: u64 = scopes
+        .iter()
+        .filter_map(|scope| scope["refusals"].as_u64())
+        .sum();
+    must(
+        seen == count,
+        format!("{seen} refusal events are counted, not {count}"),
+    )
 }
 
 fn closed_until(played: &Played, moment: &str) -> Verdict {
-    let scopes = played.last.status["scopes"].as_array().cloned().unwrap_or_default();
+    let scopes = played.last.status["scopes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let closed = |scope: &Value| {
         let until = scope["next_allowed_at"].as_str().unwrap_or_default();
         scope["mode"] == "closed" && until.starts_with(moment)
     };
-    must(scopes.iter().any(closed), format!("no scope is closed until {moment}: {scopes:?}"))
+    must(
+        scopes.iter().any(closed),
+        format!("no scope is closed until {moment}: {scopes:?}"),
+    )
 }
 
 fn zero_for_ever(report: &Report) -> Verdict {
     let mut play = Play::of(report);
     play.upstream(json!([{ "status": 429, "headers": { "retry-after": "0" } }]));
     let played = play.run();
-    must(played.arrivals.len() == 3, format!("{} calls arrived", played.arrivals.len()))?;
+    must(
+        played.arrivals.len() == 3,
+        format!("{} calls arrived", played.arrivals.len()),
+    )?;
     between("the second gap", played.gaps()[1], 1_000.0, f64::INFINITY)?;
     passed_through(&played.seen[0], 429)
 }
 
 /// What the first glance shows as the reset of the first scope that has one.
 fn reset_shown(played: &Played, expected_ms: f64) -> Verdict {
-    let scopes = played.glances[0].status["scopes"].as_array().cloned().unwrap_or_default();
-    let shown = scopes.iter().find_map(|scope| scope["reset_after_seconds"].as_f64());
-    let Some(shown) = shown else { return Err(format!("no scope shows a reset: {scopes:?}")) };
-    between("the reset shown", shown * 1_000.0, expected_ms - 10.0, expected_ms)
+    let scopes = played.glances[0].status["scopes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let shown = scopes
+        .iter()
+        .find_map(|scope| scope["reset_after_seconds"].as_f64());
+    let Some(shown) = shown else {
+        return Err(format!("no scope shows a reset: {scopes:?}"));
+    };
+    between(
+        "the reset shown",
+        shown * 1_000.0,
+        expected_ms - 10.0,
+        expected_ms,
+    )
 }
 
 /// The first answer says when its bucket is full again, in this form.
@@ -179,9 +216,9 @@ fn reset_form(report: &Report, form: &str, expected_ms: f64) -> Verdict {
 
 fn reset_as_a_date(report: &Report) -> Verdict {
     let mut play = Play::of(report);
-    play.setup.preset = "anthropic".to_owned();
+    "anthropic".clone_into(&mut play.setup.preset);
     for client in &mut play.clients {
-        client.send = "POST /v1/messages".to_owned();
+        "POST /v1/messages".clone_into(&mut client.send);
     }
     play.setup.endpoints = vec![("POST /v1/messages".to_owned(), "generation", String::new())];
     play.upstream(json!([
@@ -206,6 +243,12 @@ fn no_time_is_invented(report: &Report) -> Verdict {
     let starts = played.starts();
     must(starts.len() <= 8, format!("{} calls arrived", starts.len()))?;
     let gaps: Vec<f64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    must(gaps.len() >= 2 && gaps.windows(2).all(|pair| pair[0] < pair[1] + 60_000.0), format!("{gaps:?}"))?;
-    must(gaps.last() > gaps.first(), format!("the gaps do not grow: {gaps:?}"))
+    must(
+        gaps.len() >= 2 && gaps.windows(2).all(|pair| pair[0] < pair[1] + 60_000.0),
+        format!("{gaps:?}"),
+    )?;
+    must(
+        gaps.last() > gaps.first(),
+        format!("the gaps do not grow: {gaps:?}"),
+    )
 }

@@ -185,6 +185,9 @@ fn plain_mistakes(report: &Report) -> Verdict {
     play.clients.truncate(1);
     play.clients[0].n = Some(2);
     let played = play.run();
-    played.seen.iter().try_for_each(|seen| passed_through(seen, 400))?;
+    played
+        .seen
+        .iter()
+        .try_for_each(|seen| passed_through(seen, 400))?;
     must(played.escalations.is_empty(), "a person was asked")
 }

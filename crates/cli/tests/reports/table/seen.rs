@@ -1,6 +1,6 @@
 //! What people and clients can see, what they must not see, and who used what.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Row;
 use crate::cover::Coverage::{Covered, NotYet};
@@ -61,12 +61,12 @@ pub(super) const ROWS: &[Row] = &[
     ("R107", || NotYet("quotas of money are not kept yet, only of requests and open calls")),
     ("R109", || Covered(covered()
         .judge("usage by agent: a 5, b 7, c 15 upstream calls of which 4 retries", |played| {
-            let by_agent = attempts_by_agent(&played.actions);
+            let by_agent = json!(played.sends);
             must(by_agent == json!({ "a": 5, "b": 7, "c": 15 }), by_agent.to_string())
         })
         .judge("sum over agents = upstream count", |played| {
-            let sum: u64 = played.actions.iter().filter_map(|action| action["attempts"].as_u64()).sum();
-            must(sum == played.arrivals.len() as u64, format!("{sum} attempts are told"))
+            let sum: u64 = played.sends.values().sum();
+            must(sum == played.arrivals.len() as u64, format!("{sum} sends are told"))
         })
         .judge("limit events listed under c only", |played| {
             let refused = played.arrivals.iter().filter(|(_, it)| it.status == Some(429));
@@ -84,12 +84,3 @@ pub(super) const ROWS: &[Row] = &[
             must(resumed.is_some_and(|(_, text)| text.contains("by=")), format!("{resumed:?}"))
         }))),
 ];
-
-fn attempts_by_agent(actions: &[Value]) -> Value {
-    let mut counts: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
-    for action in actions {
-        let agent = action["agent"].as_str().unwrap_or_default();
-        *counts.entry(agent).or_default() += action["attempts"].as_u64().unwrap_or(0);
-    }
-    json!(counts)
-}

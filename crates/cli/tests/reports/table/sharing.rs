@@ -6,8 +6,8 @@ use serde_json::json;
 use super::Row;
 use crate::cover::Coverage::{Covered, NotYet};
 use crate::cover::covered;
-use crate::killed;
 use crate::judge::{Verdict, between, cancelled, denied, must, ok, within_window};
+use crate::killed;
 use crate::played::{Play, Played};
 use crate::report::Report;
 
@@ -159,7 +159,7 @@ pub(super) const ROWS: &[Row] = &[
             between("the light agent's start", light.map_or(f64::INFINITY, |(at, _)| *at), 500.0, 1_000.0)
         }))),
     ("R80", || Covered(covered()
-        .with(|play| share_of_batch(play))
+        .with(share_of_batch)
         .judge("interactive wait p95 <= 500 ms", |played| {
             let mut waits: Vec<f64> = played.of(1).iter().map(|seen| seen.ended_ms - seen.sent_ms - 50.0).collect();
             waits.sort_by(f64::total_cmp);
@@ -179,17 +179,26 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 fn scopes(played: &Played) -> Vec<serde_json::Value> {
-    played.last.status["scopes"].as_array().cloned().unwrap_or_default()
+    played.last.status["scopes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
 }
 
 fn on_the_wire(status: &serde_json::Value) -> Option<u64> {
     let accounts = status["accounts"].as_array()?;
-    Some(accounts.iter().filter_map(|account| account["on_the_wire"].as_u64()).sum())
+    Some(
+        accounts
+            .iter()
+            .filter_map(|account| account["on_the_wire"].as_u64())
+            .sum(),
+    )
 }
 
 fn share_of_batch(play: &mut Play) {
-    play.setup.extra =
-        "priorities: { interactive: {}, normal: { floor: 0% }, background: { floor: 10% } }\n".to_owned();
+    play.setup.extra.push_str(
+        "priorities: { interactive: {}, normal: { floor: 0% }, background: { floor: 10% } }\n",
+    );
     for client in &mut play.clients {
         client.who = client.priority.clone();
     }
@@ -206,17 +215,31 @@ fn batch_is_owed_a_tenth(report: &Report) -> Verdict {
     // The batch lasts as long as people do.
     play.clients[0].n = Some(60);
     let played = play.run();
-    let is_batch = |it: &rategov_sim::provider::ledger::Arrival| it.marks.get("x-agent").is_some_and(|own| own == "batch");
+    let is_batch = |it: &rategov_sim::provider::ledger::Arrival| {
+        it.marks.get("x-agent").is_some_and(|own| own == "batch")
+    };
     for from in [0.0, 20_000.0, 40_000.0] {
-        let window = played.arrivals.iter().filter(|(at, _)| (from..from + 20_000.0).contains(at));
-        let (all, batch) = window.fold((0_u32, 0_u32), |(all, batch), (_, it)| (all + 1, batch + u32::from(is_batch(it))));
-        must(batch * 10 + 5 >= all, format!("{batch} of {all} starts from {from} ms on"))?;
+        let window = played
+            .arrivals
+            .iter()
+            .filter(|(at, _)| (from..from + 20_000.0).contains(at));
+        let (all, batch) = window.fold((0_u32, 0_u32), |(all, batch), (_, it)| {
+            (all + 1, batch + u32::from(is_batch(it)))
+        });
+        must(
+            batch * 10 + 5 >= all,
+            format!("{batch} of {all} starts from {from} ms on"),
+        )?;
     }
     Ok(())
 }
 
 fn p99(played: &Played, client: usize) -> Verdict {
-    let mut added: Vec<f64> = played.of(client).iter().map(|seen| seen.ended_ms - seen.sent_ms).collect();
+    let mut added: Vec<f64> = played
+        .of(client)
+        .iter()
+        .map(|seen| seen.ended_ms - seen.sent_ms)
+        .collect();
     added.sort_by(f64::total_cmp);
     let p99 = added[(added.len() * 99 / 100).min(added.len() - 1)];
     must(p99 <= 50.0, format!("p99 is {p99:.0} ms"))

@@ -103,7 +103,7 @@ pub(super) const ROWS: &[Row] = &[
     ("R44", || Covered(covered()
         .with(|play| {
             for client in &mut play.clients[1..] {
-                client.send = "GET status of op K".to_owned();
+                "GET status of op K".clone_into(&mut client.send);
             }
         })
         .judge("status at 60 s: in_progress; at 230 s: done with stored result", |played| {
@@ -128,7 +128,10 @@ pub(super) const ROWS: &[Row] = &[
 
 pub(super) fn same_bodies(played: &Played) -> Verdict {
     let first = &played.arrivals[0].1.body_sha256;
-    let same = played.arrivals.iter().all(|(_, it)| it.body_sha256 == *first);
+    let same = played
+        .arrivals
+        .iter()
+        .all(|(_, it)| it.body_sha256 == *first);
     must(same, "the bodies differ")
 }
 
@@ -144,12 +147,18 @@ fn met(report: &Report, first: Value) -> Played {
 }
 
 fn once_and_uncertain(played: &Played) -> Verdict {
-    must(played.arrivals.len() == 1, format!("{} calls arrived", played.arrivals.len()))?;
+    must(
+        played.arrivals.len() == 1,
+        format!("{} calls arrived", played.arrivals.len()),
+    )?;
     uncertain(&played.seen[0])
 }
 
 fn repeated_once(played: &Played) -> Verdict {
-    must(played.arrivals.len() == 2, format!("{} calls arrived", played.arrivals.len()))?;
+    must(
+        played.arrivals.len() == 2,
+        format!("{} calls arrived", played.arrivals.len()),
+    )?;
     must(played.effects == 1, format!("{} writes", played.effects))?;
     ok(&played.seen[0])
 }
