@@ -8,7 +8,7 @@
 //! Every part is written as its length (8 bytes, big endian) and its bytes, so
 //! that `("ab", "c")` and `("a", "bc")` differ, after a word that says what kind
 //! of fingerprint it is. A payload is preceded by its form: `json` in
-//! [`canonical`](super::canonical) form, or `raw`.
+//! [`canonical`] form, or `raw`.
 
 use super::canonical;
 use super::failure::ErrorCode;

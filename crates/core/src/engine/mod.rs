@@ -10,7 +10,7 @@
 //! - [`Engine::poll_timeout`]: when to call [`Engine::handle_timeout`].
 //!
 //! Time never goes back. Records leave first and what relies on them only
-//! after [`Engine::handle_committed`] (see [`outbox`]).
+//! after [`Engine::handle_committed`] (see `outbox`).
 //!
 //! One call, seen from here:
 //!

@@ -9,7 +9,7 @@
 //!   free, and a probe comes back, after the time that a call takes: its mean
 //!   and two mean deviations, reckoned as TCP does it (RFC 6298).
 //! - *calls ahead*: the schedule's count, each at the account's rate. Where no
-//!   rate is known and the scope comes out of a refusal, [`RAMP_STEP`] each.
+//!   rate is known and the scope comes out of a refusal, as its ramp spaces them.
 //! - *free rate*: the account's rate less what better ranks used lately, but
 //!   never less than the rank's floor.
 //! - *calls that will pass it*: better ones while it is blocked; and of its own
@@ -28,8 +28,6 @@ use crate::ledger::{Blocked, Call, Reason};
 use crate::time::{Moment, Span};
 use crate::word::Priority;
 
-/// Time between two starts when a scope without a known rate comes back.
-const RAMP_STEP: Span = Span::from_millis(500);
 /// The part of a stated wait that is added for what nobody foresees, in thousandths.
 const UNFORESEEN_PERMILLE: u64 = 200;
 /// The least that is left to a rank without a floor, of the account's rate, in thousandths.
@@ -233,7 +231,8 @@ impl Engine {
         let Some(rate) = self.ledger.rate(&self.scope) else {
             return match reason {
                 Some(Reason::Closed | Reason::Exhausted | Reason::Probing | Reason::Ramping) => {
-                    Some(RAMP_STEP.saturating_mul(ahead + 1))
+                    let scope = blocked.map_or(&self.scope, |blocked| &blocked.scope);
+                    Some(self.ledger.climb(now, scope, ahead + 1))
                 }
                 // Nothing limits those ahead but what blocks this call too.
                 _ => Some(Span::ZERO),

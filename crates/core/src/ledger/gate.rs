@@ -181,6 +181,14 @@ impl Gate {
         }
     }
 
+    /// How long it has been climbing back.
+    pub(super) fn climbed(&self, now: Moment) -> Span {
+        match self.phase(now) {
+            Phase::Ramping(ramp) => now.since(ramp.woke()),
+            _ => Span::ZERO,
+        }
+    }
+
     /// Whether nothing of an earlier refusal is left.
     pub(super) fn is_calm(&self, now: Moment) -> bool {
         matches!(self.phase(now), Phase::Open) && self.fragile_until <= now

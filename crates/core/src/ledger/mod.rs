@@ -17,12 +17,12 @@
 //! units are reserved without expiry, so that commit, dial and TLS don't eat
 //! the margin for the way to the provider.
 //!
-//! The rooms: [`window`] and [`pacer`] say when a quota has room, [`limiter`]
-//! which of them a quota needs, [`headers`] what the provider tells about it;
-//! [`gate`] and [`ramp`] what a refusal does, [`history`] and [`discovery`] what
-//! rate it teaches; [`seats`] how many calls may be open; [`scope`] joins them
-//! for one scope, [`feedback`] says what it makes of an answer; [`map`] keeps the
-//! scopes, [`answer`] feeds answers in, [`state`] shows and saves.
+//! The rooms: `window` and `pacer` say when a quota has room, `limiter`
+//! which of them a quota needs, `headers` what the provider tells about it;
+//! `gate` and `ramp` what a refusal does, `history` and `discovery` what
+//! rate it teaches; `seats` how many calls may be open; `scope` joins them
+//! for one scope, `feedback` says what it makes of an answer; `map` keeps the
+//! scopes, `answer` feeds answers in, `state` shows and saves.
 //!
 //! Cost: O(log n) per scope and call, in what is logged and what is open.
 
@@ -281,6 +281,16 @@ impl Ledger {
     pub fn held_until(&self, now: Moment, scope: &Scope) -> Moment {
         let ledger = self.scopes.get(scope);
         ledger.map_or(now, |ledger| ledger.gate.held_until(now))
+    }
+
+    /// How long this many starts take once a scope of unknown limits opens, or
+    /// from now on if it is climbing back already.
+    pub fn climb(&self, now: Moment, scope: &Scope, starts: u64) -> Span {
+        let climbed = self
+            .scopes
+            .get(scope)
+            .map(|ledger| ledger.gate.climbed(now));
+        ramp::blind_climb(climbed.unwrap_or(Span::ZERO), starts)
     }
 
     /// How fast a scope can be used for long: Q per (W + J), or what was learnt.

@@ -104,9 +104,21 @@ impl Ramp {
         }
     }
 
+    /// When it began.
+    pub(super) fn woke(&self) -> Moment {
+        self.woke
+    }
+
     fn spacing(&self, now: Moment) -> Span {
-        let secs = now.since(self.woke).as_micros() / 1_000_000;
-        match self.target {
+        self.target.spacing(now.since(self.woke))
+    }
+}
+
+impl Target {
+    /// The distance of two starts this long after the ramp began, without jitter.
+    fn spacing(self, climbed: Span) -> Span {
+        let secs = climbed.as_micros() / 1_000_000;
+        match self {
             Target::Known(spacing) => spacing.max(halved(SPACING_MIN, secs)),
             Target::Learnt(spacing) => {
                 let doublings = doublings(spacing);
@@ -121,6 +133,23 @@ impl Ramp {
             Target::Blind => halved(SPACING_MIN, secs + 1 - SPACED_SECS),
         }
     }
+}
+
+/// How long `starts` more starts take if nothing is known, so long after the ramp
+/// began, with the most jitter. From its end on nothing spaces them.
+/// Example: of a fresh one the tenth comes in the third second. Cost: a step a second.
+pub(super) fn blind_climb(climbed: Span, starts: u64) -> Span {
+    let ends = Span::from_secs(BLIND_DOUBLINGS);
+    let (mut at, mut left) = (climbed, starts);
+    while at < ends && 0 < left {
+        let spacing = Target::Blind.spacing(at).scale(5, 4);
+        let second_ends = Span::from_secs(at.as_micros() / 1_000_000 + 1);
+        let rest = second_ends.saturating_sub(at).as_micros();
+        let starting = left.min(rest.div_ceil(spacing.as_micros().max(1)));
+        at += spacing.saturating_mul(starting);
+        left -= starting;
+    }
+    at.saturating_sub(climbed)
 }
 
 fn halved(span: Span, times: u64) -> Span {
@@ -200,6 +229,26 @@ mod tests {
         assert!(200 < in_second(9), "{}", in_second(9));
         let lasted = starts[starts.len() - 1].since(starts[0]);
         assert!(lasted < Span::from_secs(10), "{lasted}");
+    }
+
+    #[test]
+    fn a_blind_climb_is_never_said_to_be_shorter_than_it_is() {
+        for draw in [Draw::ZERO, Draw::from_u32(77), Draw::from_u32(u32::MAX)] {
+            let starts = starts(Target::Blind, draw);
+            for (n, at) in starts.iter().enumerate().skip(1) {
+                let took = at.since(starts[0]);
+                let said = blind_climb(Span::ZERO, n as u64);
+                assert!(
+                    took <= said || Span::from_secs(10) <= said,
+                    "{n}: {took} {said}"
+                );
+                assert!(
+                    said <= took.scale(3, 2) + Span::from_secs(1),
+                    "{n}: {took} {said}"
+                );
+            }
+        }
+        assert_eq!(blind_climb(Span::from_secs(10), 50), Span::ZERO);
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub const NOT_ACTING_YET: &[NotActing] = &[
     NotActing {
         key: "providers.*.endpoints.[].hold_after_uncertain",
         values: Values::AllBut(&["0s"]),
-        instead: "a look-alike of an uncertain write is not held",
+        instead: "a look-alike is refused while a write is uncertain, and not held once it is settled",
     },
     NotActing {
         key: "providers.*.endpoints.[].cost.tokens",
@@ -143,9 +143,13 @@ fn visit(
     let Some((step, rest)) = path.split_first() else {
         if row.values.cover(place, parent) {
             let shown = super::units::shown(name);
+            let value = match (&row.values, place.text()) {
+                (Values::Words(_) | Values::WordsBeside(..), Some(word)) => format!(": {word}"),
+                _ => String::new(),
+            };
             out.add(
                 place.mark(),
-                format!("`{shown}` does not act yet: {}", row.instead),
+                format!("`{shown}{value}` does not act yet: {}", row.instead),
             );
         }
         return;

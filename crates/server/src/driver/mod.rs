@@ -1,15 +1,15 @@
 //! The only owner of engines.
 //!
-//! Every account has a [`Cell`]: its engine behind a short mutex, and a task
+//! Every account has a `Cell`: its engine behind a short mutex, and a task
 //! that wakes it when its time has come. Whoever has something to tell an
 //! engine locks it, tells it, and carries out what it answers before the lock
-//! is released ([`Driver::pump`]): records enter the journal's queue under that
+//! is released (`Driver::pump`): records enter the journal's queue under that
 //! lock, so the journal's order is the order of decisions. No lock spans an
 //! await, and where two are needed the task book's comes first.
 //!
-//! The journal answers on its writer's thread through [`Driver::acknowledge`].
+//! The journal answers on its writer's thread through `Driver::acknowledge`.
 //! A lost commit is treated as a crash of that one engine: nothing that relied
-//! on it leaves, and [`Driver::rebuild`] takes the account up again from the
+//! on it leaves, and `Driver::rebuild` takes the account up again from the
 //! tables, by the same path as a restart.
 
 mod attach;
