@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Row] = &[
         .with(|play| play.setup.more("message_clock: utc"))
         .judge("first: passthrough:429; other nine: denied:quota", |played| {
             passed_through(&played.seen[0], 429)?;
-            played.seen[1..].iter().try_for_each(|seen| denied(seen, &["quota_exhausted", "hold_exceeded"]))
+            played.seen[1..].iter().try_for_each(|seen| denied(seen, &["quota_exhausted"]))
         })
         .judge("each denial carries the parsed reset moment", |played| {
             played.seen[1..].iter().try_for_each(|seen| {

@@ -117,7 +117,24 @@ pub(super) const ROWS: &[Row] = &[
             let other = played.arrivals.iter().find(|(_, it)| it.target.contains("repos"));
             between("the second call", other.map_or(0.0, |(at, _)| *at), 60_000.0, 70_000.0)
         }))),
-    ("R35", || NotYet("the cost balance in a GraphQL body is a quota in points, whose ledger is to come; the THROTTLED code itself is understood")),
+    ("R35", || Covered(covered()
+        .judge("client sees only the second body", |played| {
+            let body = played.seen[0].json();
+            must(body == json!({ "data": { "shop": { "name": "x" } } }), body.to_string())
+        })
+        .variant("graphql mutation: THROTTLED is a definite refusal, so the repeat is allowed and accepted writes = 1", |report| {
+            let mut play = Play::of(report);
+            play.clients[0].graphql = Some("mutation".to_owned());
+            for (_, class, _) in &mut play.setup.endpoints {
+                *class = "uncertain_write";
+            }
+            // Its status is a success's, so the provider must be told that nothing happened.
+            play.upstream[0].effect = Some("skipped".to_owned());
+            let played = play.run();
+            must(played.arrivals.len() == 2, format!("{} calls arrived", played.arrivals.len()))?;
+            ok(&played.seen[0])?;
+            must(played.effects == 1, format!("{} writes", played.effects))
+        }))),
     ("R55", || Covered(covered()
         .with(|play| {
             play.clients[1].headers.insert("rategov-task".to_owned(), "shorter-history".to_owned());

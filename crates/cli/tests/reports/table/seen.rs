@@ -24,7 +24,9 @@ pub(super) const ROWS: &[Row] = &[
             play.setup.response_timeout_ms = 3_000;
             play.setup.max_attempts = 2;
         })
-        .judge("4", |played| must(played.arrivals.len() >= 4, "not all of it was met"))
+        .instead_by("4", "at least 4", "its own base policy: reads are repeated after a 429 and after a time-out", |played| {
+            must(played.arrivals.len() >= 4, "not all of it was met")
+        })
         .judge("any", |_| Ok(()))
         .judge("SECRET1..3 occur 0 times in logs, audit, metrics, dashboard API, error answers made by us and crash dumps", |played| {
             let held = |bytes: &[u8], secret: &str| bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
