@@ -191,6 +191,7 @@ impl World {
             action: ActionId(self.next_id),
             agent: self.agents[turn % self.agents.len()].clone(),
             priority: Priority::ALL[turn / 7 % Priority::ALL.len()],
+            fingerprint: Fingerprint(self.next_id.to_be_bytes()),
             ..self.template.clone()
         };
         let setup = match lanes {

@@ -15,8 +15,8 @@ use rategov_bench::{machine, sample};
 
 const USAGE: &str = "\
 usage: rategov-bench engine [--quick]
-       rategov-bench all [--quick] --rategov PROGRAM [--nginx PROGRAM] [--envoy PROGRAM]
-                         --scratch FOLDER [--write FILE]
+       rategov-bench gateway|all [--quick] --rategov PROGRAM [--nginx PROGRAM] [--envoy PROGRAM]
+                                 --scratch FOLDER [--write FILE]
 ";
 
 /// What was typed.
@@ -40,12 +40,16 @@ fn main() -> anyhow::Result<()> {
             println!("{}", report::engine_table(&engine(typed.quick)?));
             Ok(())
         }
-        "all" => all(typed, busy),
+        "gateway" => all(typed, busy, Vec::new()),
+        "all" => {
+            let lines = engine(typed.quick)?;
+            all(typed, busy, lines)
+        }
         _ => bail!("`{command}` is no command\n{USAGE}"),
     }
 }
 
-fn all(typed: Typed, busy: Option<f64>) -> anyhow::Result<()> {
+fn all(typed: Typed, busy: Option<f64>, lines: Vec<EngineLine>) -> anyhow::Result<()> {
     let plan = if typed.quick { Plan::QUICK } else { Plan::FULL };
     let setup = Setup {
         plan,
@@ -56,7 +60,6 @@ fn all(typed: Typed, busy: Option<f64>) -> anyhow::Result<()> {
         },
         scratch: typed.scratch.context("--scratch is missing")?,
     };
-    let lines = engine(typed.quick)?;
     let figures = gateway::measure(&setup)?;
     println!(
         "{}\n{}",

@@ -6,7 +6,7 @@
 //! other entries of its batch go on. Whatever fails after that is the storage,
 //! and takes the whole batch with it.
 
-use rategov_audit::chain::{Chain, Content};
+use rategov_audit::chain::{Appended, Chain, Content};
 use rategov_audit::clear::Clear;
 use rategov_audit::leaf::UnixMs;
 use rategov_core::event::{Event, Record};
@@ -83,8 +83,7 @@ impl Appender {
         let content = encode_fact(&entry.source, *seq, *at, entry.wall, event)
             .map_err(|error| Reject::Refused(error.to_string()))?;
 
-        let seq = self.append(db, entry, &content)?;
-        plan.index(db, seq, entry)?;
+        self.append(db, entry, &content, &plan)?;
         plan.write(db, &mut self.hand, stamp)?;
         for attachment in &attachments {
             attachment.write(db, &self.key, stamp)?;
@@ -92,7 +91,13 @@ impl Appender {
         Ok(())
     }
 
-    fn append(&mut self, db: &Connection, entry: &Entry, content: &[u8]) -> Result<u64, Reject> {
+    fn append(
+        &mut self,
+        db: &Connection,
+        entry: &Entry,
+        content: &[u8],
+        plan: &Plan,
+    ) -> Result<(), Reject> {
         // A wall clock before 1970 is as wrong as one that went back.
         let now = UnixMs(u64::try_from(entry.wall.as_micros()).unwrap_or(0) / 1_000);
         let refused = |error: rategov_audit::chain::AppendError| Reject::Refused(error.to_string());
@@ -100,15 +105,15 @@ impl Appender {
         if late > ANOMALY_MS && !self.behind {
             let clear = Clear::ClockAnomaly { read: now };
             let appended = self.chain.append_clear(now, &clear).map_err(refused)?;
-            insert_leaf(db, appended.seq.0, &appended.leaf, &[])?;
+            insert_structural(db, &appended)?;
         }
         self.behind = late > ANOMALY_MS;
         let appended = self
             .chain
             .append(now, Content::in_clear(content))
             .map_err(refused)?;
-        insert_leaf(db, appended.seq.0, &appended.leaf, content)?;
-        Ok(appended.seq.0)
+        plan.insert_leaf(db, &appended, content, entry)?;
+        Ok(())
     }
 
     fn seal(&self, entry: &Entry) -> Result<Vec<SealedAttachment>, Reject> {
@@ -145,14 +150,10 @@ impl Appender {
     }
 }
 
-pub(crate) fn insert_leaf(
-    db: &Connection,
-    seq: u64,
-    leaf: &[u8],
-    content: &[u8],
-) -> Result<(), rusqlite::Error> {
-    db.prepare_cached("INSERT INTO audit_leaf (seq, leaf, content) VALUES (?1, ?2, ?3)")?
-        .execute((Col(seq), leaf, content))?;
+/// Writes a record that only says something of the log itself.
+pub(crate) fn insert_structural(db: &Connection, appended: &Appended) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT INTO audit_leaf (seq, leaf, content) VALUES (?1, ?2, x'')")?
+        .execute((Col(appended.seq.0), &appended.leaf))?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 //! The rows are read first and the core says what becomes of them, so whether
 //! an event can follow what is stored is known before anything is written.
 
+use rategov_audit::chain::Appended;
 use rategov_core::event::Event;
 use rategov_core::id::{Account, ActionId, Agent, Task};
 use rategov_core::record::{
@@ -88,13 +89,14 @@ impl Plan {
         Ok(())
     }
 
-    /// Writes how the record is found again.
-    pub(crate) fn index(
+    /// Writes the record, and how it is found again.
+    pub(crate) fn insert_leaf(
         &self,
         db: &Connection,
-        seq: u64,
+        appended: &Appended,
+        content: &[u8],
         entry: &Entry,
-    ) -> Result<(), rusqlite::Error> {
+    ) -> rusqlite::Result<()> {
         let event = &entry.record.event;
         let requested = self.action.as_ref().map(|row| &row.requested);
         let agent = requested
@@ -107,11 +109,14 @@ impl Plan {
             .map(|requested| &requested.account)
             .or_else(|| entry.source.account());
         db.prepare_cached(
-            "INSERT INTO journal (seq, wall, event, account, action, agent, task, status)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO audit_leaf
+                (seq, leaf, content, wall, event, account, action, agent, task, status)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute((
-            Col(seq),
+            Col(appended.seq.0),
+            &appended.leaf,
+            content,
             Col(entry.wall),
             event.word(),
             account.map(Account::as_str),

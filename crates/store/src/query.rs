@@ -97,6 +97,8 @@ pub struct JournalRow {
 impl JournalQuery {
     pub(crate) fn run(&self, db: &Connection) -> Result<Vec<JournalRow>, Error> {
         let mut filter = Filter::default();
+        // Records of the log about itself are nobody's.
+        filter.conditions.push("j.event IS NOT NULL".to_owned());
         filter.equal(
             "j.task = ?",
             self.task.as_ref().map(|task| task.as_str().to_owned()),
@@ -125,8 +127,7 @@ impl JournalQuery {
             }
         };
         let sql = format!(
-            "SELECT j.*, l.content FROM journal j JOIN audit_leaf l ON l.seq = j.seq
-             {} ORDER BY j.seq {order} LIMIT {}",
+            "SELECT j.* FROM audit_leaf j {} ORDER BY j.seq {order} LIMIT {}",
             filter.clause(),
             self.limit.min(LIMIT_MAX)
         );

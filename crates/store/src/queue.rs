@@ -12,8 +12,12 @@ use std::time::Duration;
 
 use crate::entry::{Ack, Attachment, Entry, Full};
 
-/// Where acknowledgements go. Called on the writer's thread: it must not wait.
+/// Where acknowledgements go, one by one. Called on the writer's thread: it must not wait.
 pub type AckSink = Box<dyn Fn(Ack) + Send>;
+
+/// Where acknowledgements go, all of a transaction's at once, in their order and
+/// never none. Called on the writer's thread: it must not wait.
+pub type AcksSink = Box<dyn Fn(Vec<Ack>) + Send>;
 
 /// Most entries that wait.
 pub const QUEUE_ENTRIES_MAX: usize = 8_192;
@@ -38,12 +42,52 @@ impl Journal {
     /// # Errors
     /// [`Full`] says why the entry was not taken.
     pub fn enqueue(&self, entry: Entry) -> Result<(), Full> {
-        self.queue.push(entry)
+        self.begin().enqueue(entry)
+    }
+
+    /// Begins a run of records that belong together: the writer is woken once, when
+    /// the run is dropped. A writer that is at work may take what is there before.
+    ///
+    /// One decision of an engine is several records (`action_requested` and
+    /// `action_sent`); where writer and engine share a core, waking it for the first
+    /// would make two transactions of them.
+    pub fn begin(&self) -> Run<'_> {
+        Run {
+            queue: &self.queue,
+            wakes: false,
+        }
     }
 
     /// Entries that still find room.
     pub fn free(&self) -> usize {
         QUEUE_ENTRIES_MAX - self.queue.lock().entries.len()
+    }
+}
+
+/// Records that enter one after the other. See [`Journal::begin`].
+#[derive(Debug)]
+pub struct Run<'q> {
+    queue: &'q Queue,
+    /// Whether the writer waits and something has come for it.
+    wakes: bool,
+}
+
+impl Run<'_> {
+    /// As [`Journal::enqueue`].
+    ///
+    /// # Errors
+    /// [`Full`] says why the entry was not taken.
+    pub fn enqueue(&mut self, entry: Entry) -> Result<(), Full> {
+        self.wakes |= self.queue.push(entry)?;
+        Ok(())
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if self.wakes {
+            self.queue.wake.notify_one();
+        }
     }
 }
 
@@ -59,12 +103,15 @@ struct Inner {
     entries: VecDeque<Entry>,
     bytes: usize,
     closed: bool,
+    /// The writer waits and nobody has undertaken to wake it yet. Waking costs a
+    /// call of the system whether or not anybody sleeps, so it is not done in vain.
+    asleep: bool,
     /// The writer is gone; what waits stays unwritten.
     abandoned: bool,
     /// Entries taken in, and entries that were written or refused, since the start.
     pushed: u64,
     written: u64,
-    sink: Option<AckSink>,
+    sink: Option<AcksSink>,
 }
 
 impl fmt::Debug for Inner {
@@ -92,7 +139,8 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, entry: Entry) -> Result<(), Full> {
+    /// Takes an entry; says whether the caller must wake the writer.
+    fn push(&self, entry: Entry) -> Result<bool, Full> {
         if !entry.attachments.iter().all(Attachment::fits) {
             return Err(Full::TooLarge);
         }
@@ -110,9 +158,7 @@ impl Queue {
         inner.bytes += weight;
         inner.pushed += 1;
         inner.entries.push_back(entry);
-        drop(inner);
-        self.wake.notify_one();
-        Ok(())
+        Ok(std::mem::take(&mut inner.asleep))
     }
 
     /// Takes what waits, at most `entries_max` entries and, beyond the first,
@@ -125,7 +171,10 @@ impl Queue {
         patience: Option<Duration>,
     ) -> Taken {
         let mut inner = self.lock();
+        let mut slept = false;
         while inner.entries.is_empty() && !inner.closed {
+            inner.asleep = true;
+            slept = true;
             match patience {
                 None => {
                     inner = self
@@ -139,6 +188,15 @@ impl Queue {
                     break;
                 }
             }
+        }
+        inner.asleep = false;
+        if slept && !inner.entries.is_empty() {
+            // Whoever woke the writer is perhaps still at it on the same core: it
+            // goes first, and what it adds shares the transaction. On a core of its
+            // own the writer goes on at once.
+            drop(inner);
+            std::thread::yield_now();
+            inner = self.lock();
         }
         let mut entries = Vec::new();
         let mut bytes = 0;
@@ -189,19 +247,15 @@ impl Queue {
         self.progress.notify_all();
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().entries.is_empty()
-    }
-
     /// Says where acknowledgements go; the writer begins then.
-    pub(crate) fn listen(&self, sink: AckSink) {
+    pub(crate) fn listen(&self, sink: AcksSink) {
         self.lock().sink = Some(sink);
         self.wake.notify_all();
     }
 
     /// Waits until somebody listens. A queue that is closed before anybody did
     /// is written without being told of.
-    pub(crate) fn wait_for_sink(&self) -> AckSink {
+    pub(crate) fn wait_for_sink(&self) -> AcksSink {
         let mut inner = self.lock();
         loop {
             match inner.sink.take() {
@@ -281,7 +335,7 @@ mod tests {
         }
         assert_eq!(queue.push(entry(0, 0)), Err(Full::Entries));
         queue.take(1, usize::MAX, None);
-        assert_eq!(queue.push(entry(0, 0)), Ok(()));
+        assert_eq!(queue.push(entry(0, 0)), Ok(false), "nobody sleeps");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use rategov_core::record::Tables;
 use rategov_core::time::Span;
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::apply::{Appender, insert_leaf};
+use crate::apply::{Appender, insert_structural};
 use crate::clock::{BootNo, Now, Rebase};
 use crate::db::{self, Col, row};
 use crate::entry::Source;
@@ -33,7 +33,7 @@ use crate::error::Error;
 use crate::folder::Folder;
 use crate::hand::Hand;
 use crate::migrate::migrate;
-use crate::queue::{AckSink, Journal, Queue};
+use crate::queue::{AckSink, AcksSink, Journal, Queue};
 use crate::reader::Reader;
 use crate::recover::{self, Boot, Log, Recovered};
 use crate::workkey::{WorkKey, fill_random};
@@ -148,6 +148,11 @@ impl Store {
 
     /// Says where acknowledgements go. Once, before the first entry.
     pub fn on_ack(&self, sink: AckSink) {
+        self.on_acks(Box::new(move |acks| acks.into_iter().for_each(&sink)));
+    }
+
+    /// As [`Store::on_ack`], for who takes all of a transaction's at once.
+    pub fn on_acks(&self, sink: AcksSink) {
         self.inner.queue.listen(sink);
     }
 
@@ -256,7 +261,7 @@ fn identity(
         "INSERT INTO meta (id, origin) VALUES (1, ?1)",
         [origin.as_str()],
     )?;
-    insert_leaf(&tx, genesis.seq.0, &genesis.leaf, &[])?;
+    insert_structural(&tx, &genesis)?;
     tx.commit()?;
     Ok(origin)
 }

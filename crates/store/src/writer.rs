@@ -41,7 +41,7 @@ use crate::error::Error;
 use crate::fail;
 use crate::folder::Lock;
 use crate::order::Order;
-use crate::queue::{AckSink, Queue};
+use crate::queue::{AcksSink, Queue};
 use crate::sweep::sweep;
 
 /// Most entries of one transaction.
@@ -59,6 +59,10 @@ const MARKER_RETRY: Duration = Duration::from_millis(100);
 const FOLD_WHEN_QUIET: usize = 1_000;
 const FOLD_AT_LAST: usize = 20_000;
 
+/// A moment is quiet if nothing came for so long. That the queue is empty says
+/// nothing: a busy writer empties it with every batch.
+const QUIET: Duration = Duration::from_millis(200);
+
 /// What counts as one record there: roughly what a record writes.
 const BYTES_PER_RECORD: usize = 8 << 10;
 
@@ -70,7 +74,9 @@ pub(crate) struct Writer {
     db: Connection,
     appender: Appender,
     queue: Arc<Queue>,
-    sink: AckSink,
+    sink: AcksSink,
+    /// Acknowledgements that go out together.
+    acks: Vec<Ack>,
     order: Order,
     /// Committed entries that asked for power and are not synced yet.
     unsynced: Vec<Place>,
@@ -113,6 +119,7 @@ impl Writer {
             appender,
             queue,
             sink,
+            acks: Vec::new(),
             order: Order::default(),
             unsynced: Vec::new(),
             broken: false,
@@ -129,11 +136,15 @@ impl Writer {
 
     fn write_all(&mut self) {
         loop {
-            let patience = (!self.unsynced.is_empty()).then_some(MARKER_RETRY);
+            let patience = match self.unsynced.is_empty() {
+                false => Some(MARKER_RETRY),
+                true => (self.unfolded >= FOLD_WHEN_QUIET).then_some(QUIET),
+            };
             let taken = self
                 .queue
                 .take(BATCH_ENTRIES_MAX, BATCH_BYTES_MAX, patience);
             let wall = taken.entries.last().map(|entry| entry.wall);
+            let is_quiet = taken.entries.is_empty();
             if !taken.entries.is_empty() {
                 let bytes: usize = taken.entries.iter().map(Entry::weight).sum();
                 self.unfolded += taken.entries.len() + bytes / BYTES_PER_RECORD;
@@ -144,11 +155,12 @@ impl Writer {
                 break;
             }
             self.sweep(wall);
-            self.fold();
+            self.fold(is_quiet);
         }
         for place in std::mem::take(&mut self.unsynced) {
             self.ack(place, Err(CommitFailed::DiskFull));
         }
+        self.tell();
     }
 
     fn write(&mut self, entries: Vec<Entry>) {
@@ -157,6 +169,7 @@ impl Writer {
             for entry in entries {
                 self.ack(entry.into(), Err(CommitFailed::Broken));
             }
+            self.tell();
             return;
         }
         let before = (self.appender.chain.clone(), self.appender.behind);
@@ -181,6 +194,7 @@ impl Writer {
                 self.ack(entry.into(), outcome);
             }
         }
+        self.tell();
     }
 
     /// One transaction; on an error nothing of it is there.
@@ -228,6 +242,7 @@ impl Writer {
         for place in std::mem::take(&mut self.unsynced) {
             self.ack(place, result.clone());
         }
+        self.tell();
         fail::point(fail::AFTER_ACK);
     }
 
@@ -245,8 +260,8 @@ impl Writer {
     }
 
     /// Folds the log into the database, which is also what keeps it short.
-    fn fold(&mut self) {
-        let due = if self.queue.is_empty() {
+    fn fold(&mut self, is_quiet: bool) {
+        let due = if is_quiet {
             FOLD_WHEN_QUIET
         } else {
             FOLD_AT_LAST
@@ -260,18 +275,25 @@ impl Writer {
         }
     }
 
-    fn ack(&self, place: Place, result: Result<(), CommitFailed>) {
+    fn ack(&mut self, place: Place, result: Result<(), CommitFailed>) {
         let Place {
             source,
             generation,
             seq,
         } = place;
-        (self.sink)(Ack {
+        self.acks.push(Ack {
             source,
             generation,
             seq,
             result,
         });
+    }
+
+    /// Lets the acknowledgements out.
+    fn tell(&mut self) {
+        if !self.acks.is_empty() {
+            (self.sink)(std::mem::take(&mut self.acks));
+        }
     }
 }
 

@@ -221,7 +221,7 @@ impl Engine {
         let ahead = line.ahead as u64;
         let reason = blocked.map(|blocked| blocked.reason);
         if let (Some(Reason::Concurrency | Reason::Reserved), Some(blocked)) = (reason, blocked) {
-            let seats = self.ledger.state(now, &blocked.scope)?.max_concurrent?;
+            let seats = self.ledger.seats(&blocked.scope)?;
             return Some(
                 self.pulse
                     .service_mean()

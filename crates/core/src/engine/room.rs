@@ -11,7 +11,7 @@
 
 use super::Engine;
 use super::live::{Caller, Live, Turn};
-use super::outlook::Line;
+use super::outlook::{Line, Wait};
 use super::output::{Output, Refusal, WaitReason};
 use crate::action::problem::Code;
 use crate::id::{ActionId, Scope};
@@ -55,13 +55,31 @@ impl Engine {
     /// Whether the call can start while somebody waits for it.
     fn fits_in_time(&mut self, now: Moment, live: &Live, arriving: Waiter) -> Result<(), Refusal> {
         let requested = &live.row.requested;
+        let call = super::dispatch::call_of(&live.setup, requested);
+        let held_until = match live.caller {
+            Caller::Held(until) if !requested.detached => until,
+            _ => Moment::NEVER,
+        };
+        // A call that fits with everybody before it fits wherever its place is,
+        // and that place is dear to find.
+        let waiting = self.asks.len();
+        let last = Line {
+            ahead: waiting,
+            own: waiting,
+        };
+        match self.wait_of(now, &call, last) {
+            None => return Ok(()),
+            Some(Wait {
+                until: Some(at), ..
+            }) if at <= held_until.min(requested.deadline) => return Ok(()),
+            Some(_) => {}
+        }
         // Its position is asked of the queue itself, so that it counts what it
         // will count once the call waits: ranks, floors, a place that was kept.
         let ask = arriving.ask;
         self.schedule.insert(now, arriving);
         let line = self.line_of(live);
         self.schedule.remove(ask);
-        let call = super::dispatch::call_of(&live.setup, requested);
         let Some(wait) = self.wait_of(now, &call, line) else {
             return Ok(());
         };
@@ -81,10 +99,6 @@ impl Engine {
             at.since(now),
             reason.word()
         );
-        let held_until = match live.caller {
-            Caller::Held(until) if !requested.detached => until,
-            _ => Moment::NEVER,
-        };
         let exhausted = reason == WaitReason::Scope(Reason::Exhausted);
         let (code, why, retry_at) = if exhausted && requested.deadline.min(held_until) < at {
             let why = format!("{} is used up until then; {at_the_earliest}", wait.scope);

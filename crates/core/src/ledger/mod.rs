@@ -283,6 +283,11 @@ impl Ledger {
         ledger.map_or(now, |ledger| ledger.gate.held_until(now))
     }
 
+    /// How many calls may be open at once; `None` if nothing bounds them.
+    pub fn seats(&self, scope: &Scope) -> Option<u32> {
+        self.scopes.get(scope)?.seats.cap()
+    }
+
     /// How long this many starts take once a scope of unknown limits opens, or
     /// from now on if it is climbing back already.
     pub fn climb(&self, now: Moment, scope: &Scope, starts: u64) -> Span {

@@ -92,6 +92,14 @@ impl Log {
 
     /// Units whose entry no longer counts at `now`.
     fn total_before(&self, now: Moment, span: Span) -> u64 {
+        // Nothing has left yet: the usual case of a log that is well within its quota.
+        if self
+            .entries
+            .front()
+            .is_none_or(|first| now < first.at + span)
+        {
+            return self.dropped;
+        }
         let gone = self.entries.partition_point(|entry| entry.at + span <= now);
         match gone.checked_sub(1) {
             Some(last) => self.entries[last].total,

@@ -15,7 +15,12 @@ pub struct Cell {
     /// Which life of the engine this is; a rebuilt engine has the next number.
     pub generation: u32,
     pub(super) engine: Mutex<Engine>,
+    /// When the engine wants to be woken.
     wake_at: AtomicU64,
+    /// Until when the cell's task sleeps. It is woken early only for something
+    /// earlier: the earliest timer of a busy engine is disarmed with nearly every
+    /// call, and the task finds that out by itself when it wakes.
+    sleeps_until: AtomicU64,
     changed: Notify,
     closed: tokio_util::sync::CancellationToken,
 }
@@ -27,6 +32,7 @@ impl Cell {
             generation,
             engine: Mutex::new(engine),
             wake_at: AtomicU64::new(Moment::NEVER.as_micros()),
+            sleeps_until: AtomicU64::new(Moment::NEVER.as_micros()),
             changed: Notify::new(),
             closed: tokio_util::sync::CancellationToken::new(),
         }
@@ -34,7 +40,10 @@ impl Cell {
 
     /// Arms the cell's timer.
     pub(super) fn wake_at(&self, at: Moment) {
-        if self.wake_at.swap(at.as_micros(), Ordering::AcqRel) != at.as_micros() {
+        // Both sides write their own value first and read the other's then, in one
+        // order for all: one of them sees the other.
+        self.wake_at.store(at.as_micros(), Ordering::SeqCst);
+        if at.as_micros() < self.sleeps_until.load(Ordering::SeqCst) {
             self.changed.notify_one();
         }
     }
@@ -52,11 +61,18 @@ impl Cell {
     /// Waits until the engine's time has come; `false` when the cell is closed.
     pub(super) async fn due(&self, clock: &super::Clock) -> bool {
         loop {
-            let at = Moment::from_micros(self.wake_at.load(Ordering::Acquire));
+            let at = Moment::from_micros(self.wake_at.load(Ordering::SeqCst));
+            if at <= clock.now() {
+                return !self.closed.is_cancelled();
+            }
+            self.sleeps_until.store(at.as_micros(), Ordering::SeqCst);
+            if self.wake_at.load(Ordering::SeqCst) < at.as_micros() {
+                continue;
+            }
             tokio::select! {
                 () = self.closed.cancelled() => return false,
                 () = self.changed.notified() => {}
-                () = clock.sleep_until(at), if at < Moment::NEVER => return true,
+                () = clock.sleep_until(at), if at < Moment::NEVER => {}
             }
         }
     }

@@ -7,7 +7,7 @@
 //! lock, so the journal's order is the order of decisions. No lock spans an
 //! await, and where two are needed the task book's comes first.
 //!
-//! The journal answers on its writer's thread through `Driver::acknowledge`.
+//! The journal answers through `Driver::acknowledge`, a batch at a time.
 //! A lost commit is treated as a crash of that one engine: nothing that relied
 //! on it leaves, and `Driver::rebuild` takes the account up again from the
 //! tables, by the same path as a restart.
@@ -15,6 +15,7 @@
 mod attach;
 mod cell;
 pub mod clock;
+mod journal;
 mod notice;
 mod people;
 mod rebuild;
@@ -23,22 +24,21 @@ mod registry;
 mod tasks;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rategov_core::engine::{BodyEnd, Chance, Engine, LookupReport, Output, Report, Submit};
-use rategov_core::event::{CancelledBy, Record, Requested};
+use rategov_core::event::{CancelledBy, Requested};
 use rategov_core::id::{Account, ActionId, AttemptNo};
 use rategov_core::tasks::{TaskBook, TaskKey};
 use rategov_core::time::{Draw, Moment};
-use rategov_store::{Ack, Attachment, Entry, Journal, Payload, Source, Store};
+use rategov_store::{Attachment, Journal, Payload, Store};
 
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use tasks::Booking;
-
 use crate::fail;
+use tasks::Booking;
 
 pub use attach::Attachments;
 pub use cell::Cell;
@@ -119,16 +119,6 @@ impl Driver {
         }))
     }
 
-    /// Connects the journal's answers. They come on its writer's thread.
-    pub fn listen_to_journal(&self) {
-        let weak: Weak<Inner> = Arc::downgrade(&self.0);
-        self.0.store.on_ack(Box::new(move |ack: Ack| {
-            if let Some(inner) = weak.upgrade() {
-                Driver(inner).acknowledge(&ack);
-            }
-        }));
-    }
-
     /// The clocks.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
@@ -170,20 +160,6 @@ impl Driver {
     /// Whether the journal has room for a new call.
     pub fn has_room(&self) -> bool {
         JOURNAL_RESERVE <= self.0.journal.free()
-    }
-
-    /// Places left in the journal's queue.
-    pub fn journal_free(&self) -> usize {
-        self.0.journal.free()
-    }
-
-    /// Records that were handed to the journal and not yet answered by it,
-    /// and how many were handed over in all.
-    pub fn journal_behind(&self) -> (u64, u64) {
-        // In this order, so that the difference is never negative.
-        let answered = self.0.answered.load(Ordering::Acquire);
-        let handed_over = self.0.handed_over.load(Ordering::Acquire);
-        (handed_over.saturating_sub(answered), handed_over)
     }
 
     /// Whether the scope of a granted send was refused since: its first byte had
@@ -325,10 +301,12 @@ impl Driver {
         mut receipt: Option<&mut Receipt>,
     ) -> Vec<Booking> {
         let mut bookings = Vec::new();
+        // The writer is woken once, after all of it is there.
+        let mut run = self.0.journal.begin();
         while let Some(output) = engine.poll_output() {
             match output {
                 Output::Record(record) => {
-                    self.append(cell, engine, record, receipt.as_deref_mut());
+                    self.append(cell, engine, &mut run, record, receipt.as_deref_mut());
                 }
                 Output::ChargeTask {
                     task,
@@ -385,50 +363,6 @@ impl Driver {
         }
     }
 
-    fn append(
-        &self,
-        cell: &Cell,
-        engine: &mut Engine,
-        record: Record,
-        receipt: Option<&mut Receipt>,
-    ) {
-        fail::point(fail::RECORD_BEFORE_QUEUE);
-        let seq = record.seq;
-        let attachments = self.0.attachments.for_record(&record.event);
-        let entry = Entry {
-            source: Source::Account(cell.account.clone()),
-            generation: cell.generation,
-            wall: self.0.clock.wall_of(record.at),
-            record,
-            attachments,
-        };
-        if self.hand_over(entry, receipt).is_err() {
-            engine.handle_commit_failed(seq);
-        }
-    }
-
-    /// Gives a record to the journal, and counts those that it took.
-    fn hand_over(
-        &self,
-        entry: Entry,
-        receipt: Option<&mut Receipt>,
-    ) -> Result<(), rategov_store::Full> {
-        let (source, generation, seq) = (entry.source.clone(), entry.generation, entry.record.seq);
-        if let Some(receipt) = receipt
-            && receipt.is_outdone_by(&entry)
-        {
-            *receipt = self.0.receipts.promise(&entry);
-        }
-        // Counted first: the answer may be there before this returns.
-        self.0.handed_over.fetch_add(1, Ordering::AcqRel);
-        let taken = self.0.journal.enqueue(entry);
-        if taken.is_err() {
-            self.0.handed_over.fetch_sub(1, Ordering::AcqRel);
-            self.0.receipts.void(&source, generation, seq);
-        }
-        taken
-    }
-
     /// Tells every engine that a task ended. Not under the task book's lock of
     /// the caller's caller: each engine is told from a task of its own.
     fn spread_cancellation(&self, key: TaskKey, by: CancelledBy) {
@@ -442,61 +376,16 @@ impl Driver {
             });
         }
     }
-
-    /// The journal's word on one record.
-    fn acknowledge(&self, ack: &Ack) {
-        self.follow(ack);
-        self.0.receipts.settle(ack);
-        if !matches!(ack.source, Source::Governor) {
-            self.0.answered.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    fn follow(&self, ack: &Ack) {
-        match &ack.source {
-            Source::Account(account) => {
-                let Some(cell) = self.cell_of(account) else {
-                    return;
-                };
-                if cell.generation != ack.generation {
-                    return;
-                }
-                self.with(&cell, |engine| match &ack.result {
-                    Ok(()) => engine.handle_committed(ack.seq),
-                    Err(cause) => {
-                        tracing::error!(%account, %cause, "a commit was lost");
-                        engine.handle_commit_failed(ack.seq);
-                    }
-                });
-            }
-            Source::Governor => {
-                if let Err(cause) = &ack.result {
-                    tracing::error!(%cause, "a start or change of policy is not in the journal");
-                }
-            }
-            Source::Tasks => {
-                if self.0.tasks_generation.load(Ordering::Acquire) != ack.generation {
-                    return;
-                }
-                let mut tasks = lock(&self.0.tasks);
-                match &ack.result {
-                    Ok(()) => tasks.handle_committed(ack.seq),
-                    Err(_) => tasks.handle_commit_failed(),
-                }
-                self.pump_tasks(&mut tasks, None);
-            }
-        }
-    }
 }
 
-/// What chance gives to one call of an engine.
+/// What chance gives to one call of an engine. The last 32 bits of a UUID
+/// version 7 are random and serve as the draw, too: whoever sees the id of a
+/// question learns what a delay of the past was drawn from, and nothing else.
 pub fn chance() -> Chance {
-    let id = uuid::Uuid::now_v7();
-    let random = uuid::Uuid::new_v4();
-    let (high, _) = random.as_u64_pair();
+    let id = uuid::Uuid::now_v7().as_u128();
     Chance {
-        draw: Draw::from_u32((high >> 32) as u32),
-        id: id.as_u128(),
+        draw: Draw::from_u32(id as u32),
+        id,
     }
 }
 

@@ -23,7 +23,7 @@ pub enum Mail {
 pub struct Mailbox {
     action: ActionId,
     generation: u32,
-    receiver: mpsc::UnboundedReceiver<Mail>,
+    receiver: mpsc::UnboundedReceiver<Box<Mail>>,
     registry: Registry,
 }
 
@@ -40,12 +40,12 @@ impl Mailbox {
 
     /// The next mail; `None` can't happen while the mailbox is open.
     pub async fn next(&mut self) -> Option<Mail> {
-        self.receiver.recv().await
+        self.receiver.recv().await.map(|mail| *mail)
     }
 
     /// A mail that is there already.
     pub fn try_next(&mut self) -> Option<Mail> {
-        self.receiver.try_recv().ok()
+        self.receiver.try_recv().ok().map(|mail| *mail)
     }
 }
 
@@ -56,13 +56,14 @@ impl Drop for Mailbox {
 }
 
 /// All mailboxes. Bounded by the actions in hand: an engine says at most a few
-/// things about an action between two reports of its runner.
+/// things about an action between two reports of its runner. Mails travel boxed:
+/// a channel makes room for 32 of them at once, and most actions get two.
 #[derive(Clone, Default)]
 pub(super) struct Registry(Arc<Mutex<BTreeMap<ActionId, Address>>>);
 
 /// Where an action's mail goes.
 struct Address {
-    sender: mpsc::UnboundedSender<Mail>,
+    sender: mpsc::UnboundedSender<Box<Mail>>,
     /// The life of the engine whose words it takes: one that was rebuilt has
     /// nothing to say to a runner of the life before.
     generation: u32,
@@ -95,7 +96,7 @@ impl Registry {
     pub(super) fn send(&self, action: ActionId, mail: Mail) -> bool {
         lock(&self.0)
             .get(&action)
-            .is_some_and(|address| address.sender.send(mail).is_ok())
+            .is_some_and(|address| address.sender.send(Box::new(mail)).is_ok())
     }
 
     /// Delivers what a life of an engine says about one of its actions.
@@ -107,8 +108,8 @@ impl Registry {
         let address = boxes
             .get(&action)
             .filter(|address| address.generation == generation);
-        let delivered =
-            address.is_some_and(|address| address.sender.send(Mail::Output(output)).is_ok());
+        let delivered = address
+            .is_some_and(|address| address.sender.send(Box::new(Mail::Output(output))).is_ok());
         if !delivered {
             tracing::debug!(%action, "nobody waits for this action any more");
         }

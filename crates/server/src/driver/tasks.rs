@@ -82,6 +82,7 @@ impl Driver {
     }
 
     pub(super) fn pump_tasks(&self, tasks: &mut TaskBook, mut receipt: Option<&mut Receipt>) {
+        let mut run = self.0.journal.begin();
         while let Some(output) = tasks.poll_output() {
             match output {
                 TaskOutput::Record(record) => {
@@ -92,7 +93,10 @@ impl Driver {
                         record,
                         attachments: Vec::new(),
                     };
-                    if self.hand_over(entry, receipt.as_deref_mut()).is_err() {
+                    if self
+                        .hand_over(&mut run, entry, receipt.as_deref_mut())
+                        .is_err()
+                    {
                         tasks.handle_commit_failed();
                     }
                 }

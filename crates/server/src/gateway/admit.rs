@@ -60,7 +60,7 @@ pub(super) struct Inbound {
 
 /// Where a call goes, what it is, and on whose quota.
 struct Way<'p> {
-    settings: &'p ProviderSettings,
+    settings: &'p Arc<ProviderSettings>,
     destination: &'p Destination,
     /// The provider's prefix included.
     path: String,
@@ -154,12 +154,11 @@ impl Gateway {
         let payload = (route.class.is_write() && replayable)
             .then(|| stored_payload(id, &head, &owner.slot, contents.as_ref(), &spool))
             .flatten();
-        let account_policy = policy.account(&owner.account);
         let setup = Setup {
             profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
             cost: route.rule.cost,
-            limits: Arc::new(account_policy.classes.of(route.class).clone()),
+            limits: policy.limits(&route.provider, &owner.account, route.class),
             weight: caller.limits().weight,
             agent_concurrent_max: caller.limits().max_concurrent,
             attempt_timeout: settings.timeouts.response,
@@ -187,7 +186,7 @@ impl Gateway {
             payload: Payload::Spooled(spool),
             given_back: Mutex::new(None),
             provider: route.provider,
-            settings: Arc::new(settings.clone()),
+            settings: Arc::clone(settings),
             endpoint: route.endpoint,
             rule: route.rule,
             parameters: route.parameters,
@@ -210,7 +209,7 @@ impl Gateway {
         let unknown = || unknown_provider(policy);
         let settings = Provider::new(&call.provider)
             .ok()
-            .and_then(|name| policy.settings.providers.get(&name))
+            .and_then(|name| policy.provider(&name))
             .ok_or_else(unknown)?;
         let path = settings.full_path(&call.path);
         let route = policy

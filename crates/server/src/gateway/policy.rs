@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rategov_core::id::{Account, Credential, Provider};
-use rategov_core::policy::AccountPolicy;
+use rategov_core::policy::{AccountPolicy, ClassLimits, ClassTable};
 use rategov_core::time::Span;
+use rategov_core::word::Class;
 use secrecy::ExposeSecret;
 
 use super::destination::{self, Destination, DestinationError};
@@ -27,12 +28,54 @@ pub struct Policy {
     pub agents: Agents,
     /// Where calls go.
     pub destinations: BTreeMap<Provider, Destination>,
+    /// What every call of a provider shares, so that none makes a copy of its own.
+    shared: BTreeMap<Provider, SharedByCalls>,
     /// Credentials, ready to be injected.
     injections: BTreeMap<Credential, Injection>,
     /// SHA-256 of the configuration's text.
     pub digest: [u8; 32],
     /// What does not act yet, and other things worth knowing.
     pub notices: Vec<String>,
+}
+
+/// What every call of a provider shares.
+struct SharedByCalls {
+    settings: Arc<ProviderSettings>,
+    /// The limits of its declared accounts' classes.
+    declared: BTreeMap<Account, SharedLimits>,
+    /// The limits where no account is declared.
+    undeclared: SharedLimits,
+}
+
+/// A table of limits, one shared value a class.
+struct SharedLimits([Arc<ClassLimits>; Class::ALL.len()]);
+
+impl SharedLimits {
+    fn new(table: &ClassTable) -> SharedLimits {
+        SharedLimits(std::array::from_fn(|at| {
+            Arc::new(table.of(Class::ALL[at]).clone())
+        }))
+    }
+
+    fn of(&self, class: Class) -> Arc<ClassLimits> {
+        Arc::clone(&self.0[class as usize])
+    }
+}
+
+impl SharedByCalls {
+    fn new(settings: &ProviderSettings) -> SharedByCalls {
+        let declared = settings.accounts.iter().map(|account| {
+            (
+                account.account.clone(),
+                SharedLimits::new(&account.rules.policy.classes),
+            )
+        });
+        SharedByCalls {
+            declared: declared.collect(),
+            undeclared: SharedLimits::new(&settings.undeclared.policy.classes),
+            settings: Arc::new(settings.clone()),
+        }
+    }
 }
 
 /// A provider whose base URL can't be used.
@@ -78,7 +121,10 @@ impl Policy {
                 }
             }
         }
+        let shared = settings.providers.iter();
+        let shared = shared.map(|(name, provider)| (name.clone(), SharedByCalls::new(provider)));
         Ok(Policy {
+            shared: shared.collect(),
             routes: RouteTable::new(&settings),
             agents: Agents::new(&settings, keyring, runs),
             destinations,
@@ -92,6 +138,23 @@ impl Policy {
     /// The header of a credential that the governor holds.
     pub fn injection(&self, credential: &Credential) -> Option<&Injection> {
         self.injections.get(credential)
+    }
+
+    /// The settings of a provider, as calls keep them.
+    pub fn provider(&self, provider: &Provider) -> Option<&Arc<ProviderSettings>> {
+        self.shared.get(provider).map(|shared| &shared.settings)
+    }
+
+    /// The limits of a class on an account of a provider, declared or not.
+    pub fn limits(&self, provider: &Provider, account: &Account, class: Class) -> Arc<ClassLimits> {
+        match self.shared.get(provider) {
+            Some(shared) => shared
+                .declared
+                .get(account)
+                .unwrap_or(&shared.undeclared)
+                .of(class),
+            None => Arc::new(ClassTable::default().of(class).clone()),
+        }
     }
 
     /// The rules of an account, declared or not.

@@ -95,14 +95,13 @@ impl Resume for Gateway {
             &requested.method,
             &requested.path,
         )?;
-        let account = policy.account(&requested.account);
         let agents = policy.settings.agents.get(&requested.agent);
         let scopes = vec![crate::driver::account_scope(&requested.account)];
         Some(Setup {
             profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
             cost: route.rule.cost,
-            limits: Arc::new(account.classes.of(requested.class).clone()),
+            limits: policy.limits(&requested.provider, &requested.account, requested.class),
             weight: agents.map_or(1, |agent| agent.limits.weight),
             agent_concurrent_max: agents.and_then(|agent| agent.limits.max_concurrent),
             attempt_timeout: settings.timeouts.response,
@@ -175,7 +174,7 @@ impl Gateway {
     async fn job_of(&self, row: &ActionRow) -> Option<Job> {
         let policy = self.policy();
         let requested = &row.requested;
-        let settings = policy.settings.providers.get(&requested.provider)?;
+        let settings = Arc::clone(policy.provider(&requested.provider)?);
         let destination = policy.destinations.get(&requested.provider)?.clone();
         let route = policy.routes.resolve(
             requested.provider.as_str(),
@@ -226,13 +225,13 @@ impl Gateway {
         Some(Job {
             upstream: Arc::clone(&self.0.upstream),
             destination,
-            timeouts: timeouts(settings),
+            timeouts: timeouts(&settings),
             hidden: Vec::new(),
             head,
             payload,
             given_back: std::sync::Mutex::new(None),
             provider: requested.provider.clone(),
-            settings: Arc::new(settings.clone()),
+            settings,
             endpoint: requested.endpoint.clone(),
             rule: Arc::clone(&route.rule),
             parameters: route.parameters.clone(),

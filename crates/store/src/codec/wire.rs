@@ -66,15 +66,53 @@ macro_rules! as_micros {
 
 as_micros! { Moment Span }
 
+/// A name on the wire: shared with the core on the way out, checked on the way in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Name<T> {
+    Known(T),
+    Read(String),
+}
+
+impl<T: Named> Serialize for Name<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Name::Known(name) => name.text(),
+            Name::Read(text) => text,
+        })
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Name<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name<T>, D::Error> {
+        String::deserialize(deserializer).map(Name::Read)
+    }
+}
+
+/// A name of the core, which is cheap to clone.
+pub(super) trait Named: Clone {
+    fn text(&self) -> &str;
+}
+
 macro_rules! as_name {
     ($($ty:ident)*) => {$(
-        impl Wire for $ty {
-            type Form = Cow<'static, str>;
-            fn to_form(&self) -> Cow<'static, str> {
-                Cow::Owned(self.as_str().to_owned())
+        impl Named for $ty {
+            fn text(&self) -> &str {
+                self.as_str()
             }
-            fn from_form(form: Cow<'static, str>) -> Result<$ty, CodecError> {
-                $ty::new(&form).map_err(|_| CodecError::Value(stringify!($ty)))
+        }
+
+        impl Wire for $ty {
+            type Form = Name<$ty>;
+            fn to_form(&self) -> Name<$ty> {
+                Name::Known(self.clone())
+            }
+            fn from_form(form: Name<$ty>) -> Result<$ty, CodecError> {
+                match form {
+                    Name::Known(name) => Ok(name),
+                    Name::Read(text) => {
+                        $ty::new(&text).map_err(|_| CodecError::Value(stringify!($ty)))
+                    }
+                }
             }
         }
     )*};

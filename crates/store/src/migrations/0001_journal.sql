@@ -15,12 +15,25 @@ CREATE TABLE boot (
     boot_id TEXT    NOT NULL
 ) STRICT;
 
--- The log itself: the leaf's bytes and the content they vouch for.
+-- The log itself: the leaf's bytes and the content they vouch for. The other
+-- columns are how records are found; they can be made again from the contents,
+-- and structural records (the first one, clock anomalies) have none of them.
 CREATE TABLE audit_leaf (
     seq     INTEGER PRIMARY KEY,
     leaf    BLOB NOT NULL,
-    content BLOB
+    content BLOB,
+    wall    INTEGER,
+    event   TEXT,
+    account TEXT,
+    action  BLOB,
+    agent   TEXT,
+    task    TEXT,
+    status  INTEGER
 ) STRICT;
+CREATE INDEX journal_wall   ON audit_leaf (wall)        WHERE wall IS NOT NULL;
+CREATE INDEX journal_action ON audit_leaf (action, seq) WHERE action IS NOT NULL;
+CREATE INDEX journal_agent  ON audit_leaf (agent, seq)  WHERE agent IS NOT NULL;
+CREATE INDEX journal_task   ON audit_leaf (task, seq)   WHERE task IS NOT NULL;
 
 -- These catch mistakes of ours, not attackers; the chain is for those.
 CREATE TRIGGER audit_leaf_keeps_its_bytes
@@ -33,22 +46,6 @@ BEFORE DELETE ON audit_leaf
 BEGIN
     SELECT RAISE(ABORT, 'a leaf is never removed');
 END;
-
--- How to find records. Can be made again from the contents.
-CREATE TABLE journal (
-    seq     INTEGER PRIMARY KEY REFERENCES audit_leaf (seq),
-    wall    INTEGER NOT NULL,
-    event   TEXT    NOT NULL,
-    account TEXT,
-    action  BLOB,
-    agent   TEXT,
-    task    TEXT,
-    status  INTEGER
-) STRICT;
-CREATE INDEX journal_wall   ON journal (wall);
-CREATE INDEX journal_action ON journal (action, seq) WHERE action IS NOT NULL;
-CREATE INDEX journal_agent  ON journal (agent, seq)  WHERE agent IS NOT NULL;
-CREATE INDEX journal_task   ON journal (task, seq)   WHERE task IS NOT NULL;
 
 CREATE TABLE action (
     id             BLOB    PRIMARY KEY,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rategov_core::id::ActionId;
 use rategov_core::record::ActionRow;
-use rusqlite::{Connection, named_params};
+use rusqlite::{Connection, params};
 
 use crate::clock::{Rebase, Stamp, Stamped};
 use crate::codec::{Word, decode_requested, encode_requested};
@@ -56,77 +56,80 @@ pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<ActionRow>, Error
 pub(crate) fn insert(db: &Connection, action: &ActionRow, stamp: Stamp) -> Result<(), Error> {
     let requested = &action.requested;
     let bytes = encode_requested(requested).map_err(|error| Error::Corrupt(error.to_string()))?;
+    // By place: to look a name up costs SQLite a walk over all of them, for each.
     db.prepare_cached(
-        "INSERT INTO action VALUES (:id, :requested, :account, :agent, :task, :key,
-            :requested_at, :requested_wall, :state, :open, :version, :attempts, :lookups, :waited,
-            :not_before, :last_sent_at, :key_safe_until, :uncertain, :maybe_arrived, :operation_id,
-            :last_status, :escalation, :cancelled, :code, :boot, :at, :wall)",
+        "INSERT INTO action (id, requested, account, agent, task, key,
+            requested_at, requested_wall, state, open, version, attempts, lookups, waited,
+            not_before, last_sent_at, key_safe_until, uncertain, maybe_arrived, operation_id,
+            last_status, escalation, cancelled, code, boot, at, wall)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6,
+            ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
+            ?15, ?16, ?17, ?18, ?19, ?20,
+            ?21, ?22, ?23, ?24, ?25, ?26, ?27)",
     )?
-    .execute(named_params! {
-        ":id": Col(requested.action),
-        ":requested": bytes,
-        ":account": requested.account.as_str(),
-        ":agent": requested.agent.as_str(),
-        ":task": requested.task.as_ref().map(|task| task.as_str()),
-        ":key": requested.key,
-        ":requested_at": Col(action.requested_at),
-        ":requested_wall": Col(stamp.wall_of(action.requested_at)),
-        ":state": action.state.text(),
-        ":open": !action.state.is_final(),
-        ":version": action.version,
-        ":attempts": action.attempts,
-        ":lookups": action.lookups,
-        ":waited": Col(action.waited),
-        ":not_before": Col(action.not_before),
-        ":last_sent_at": action.last_sent_at.map(Col),
-        ":key_safe_until": action.key_safe_until.map(Col),
-        ":uncertain": action.uncertain,
-        ":maybe_arrived": action.maybe_arrived,
-        ":operation_id": action.operation_id,
-        ":last_status": action.last_status,
-        ":escalation": action.escalation.map(Col),
-        ":cancelled": action.cancelled,
-        ":code": action.code,
-        ":boot": Col(stamp.boot),
-        ":at": Col(stamp.at),
-        ":wall": Col(stamp.wall),
-    })?;
+    .execute(params![
+        Col(requested.action),
+        bytes,
+        requested.account.as_str(),
+        requested.agent.as_str(),
+        requested.task.as_ref().map(|task| task.as_str()),
+        requested.key,
+        Col(action.requested_at),
+        Col(stamp.wall_of(action.requested_at)),
+        action.state.text(),
+        !action.state.is_final(),
+        action.version,
+        action.attempts,
+        action.lookups,
+        Col(action.waited),
+        Col(action.not_before),
+        action.last_sent_at.map(Col),
+        action.key_safe_until.map(Col),
+        action.uncertain,
+        action.maybe_arrived,
+        action.operation_id,
+        action.last_status,
+        action.escalation.map(Col),
+        action.cancelled,
+        action.code,
+        Col(stamp.boot),
+        Col(stamp.at),
+        Col(stamp.wall),
+    ])?;
     Ok(())
 }
 
 /// Writes what can change of an action that is there.
 pub(crate) fn update(db: &Connection, action: &ActionRow, stamp: Stamp) -> Result<(), Error> {
     db.prepare_cached(
-        "UPDATE action SET state = :state, open = :open, version = :version, attempts = :attempts,
-            lookups = :lookups, waited = :waited, not_before = :not_before,
-            last_sent_at = :last_sent_at, key_safe_until = :key_safe_until, uncertain = :uncertain,
-            maybe_arrived = :maybe_arrived, operation_id = :operation_id,
-            last_status = :last_status, escalation = :escalation, cancelled = :cancelled,
-            code = :code, boot = :boot, at = :at, wall = :wall
-         WHERE id = :id",
+        "UPDATE action SET state = ?2, open = ?3, version = ?4, attempts = ?5, lookups = ?6,
+            waited = ?7, not_before = ?8, last_sent_at = ?9, key_safe_until = ?10, uncertain = ?11,
+            maybe_arrived = ?12, operation_id = ?13, last_status = ?14, escalation = ?15,
+            cancelled = ?16, code = ?17, boot = ?18, at = ?19, wall = ?20
+         WHERE id = ?1",
     )?
-    .execute(named_params! {
-        ":id": Col(action.requested.action),
-        ":state": action.state.text(),
-        ":open": !action.state.is_final(),
-        ":version": action.version,
-        ":attempts": action.attempts,
-        ":lookups": action.lookups,
-        ":waited": Col(action.waited),
-        ":not_before": Col(action.not_before),
-        ":last_sent_at": action.last_sent_at.map(Col),
-        ":key_safe_until": action.key_safe_until.map(Col),
-        ":uncertain": action.uncertain,
-        ":maybe_arrived": action.maybe_arrived,
-        ":operation_id": action.operation_id,
-        ":last_status": action.last_status,
-        ":escalation": action.escalation.map(Col),
-        ":cancelled": action.cancelled,
-        ":code": action.code,
-        ":boot": Col(stamp.boot),
-        ":at": Col(stamp.at),
-        ":wall": Col(stamp.wall),
-    })?;
+    .execute(params![
+        Col(action.requested.action),
+        action.state.text(),
+        !action.state.is_final(),
+        action.version,
+        action.attempts,
+        action.lookups,
+        Col(action.waited),
+        Col(action.not_before),
+        action.last_sent_at.map(Col),
+        action.key_safe_until.map(Col),
+        action.uncertain,
+        action.maybe_arrived,
+        action.operation_id,
+        action.last_status,
+        action.escalation.map(Col),
+        action.cancelled,
+        action.code,
+        Col(stamp.boot),
+        Col(stamp.at),
+        Col(stamp.wall),
+    ])?;
     Ok(())
 }
 

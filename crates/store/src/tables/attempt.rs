@@ -3,7 +3,7 @@
 
 use rategov_core::id::{Account, ActionId, AttemptNo};
 use rategov_core::record::{AttemptRow, SendKind};
-use rusqlite::{Connection, named_params};
+use rusqlite::{Connection, params};
 
 use super::{join_scopes, split_scopes};
 use crate::clock::{Rebase, Stamp, Stamped};
@@ -65,29 +65,29 @@ pub(crate) fn save(
     stamp: Stamp,
 ) -> Result<(), Error> {
     db.prepare_cached(
-        "INSERT INTO attempt VALUES (:action, :kind, :n, :account, :opened_at, :opened_wall,
-            :scopes, :requests, :sent_at, :certainty, :outcome, :status, :boot, :at, :wall)
-         ON CONFLICT DO UPDATE SET opened_at = :opened_at, sent_at = :sent_at,
-            certainty = :certainty, outcome = :outcome, status = :status,
-            boot = :boot, at = :at, wall = :wall",
+        "INSERT INTO attempt (action, kind, n, account, opened_at, opened_wall,
+            scopes, requests, sent_at, certainty, outcome, status, boot, at, wall)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+         ON CONFLICT DO UPDATE SET opened_at = ?5, sent_at = ?9,
+            certainty = ?10, outcome = ?11, status = ?12, boot = ?13, at = ?14, wall = ?15",
     )?
-    .execute(named_params! {
-        ":action": Col(attempt.action),
-        ":kind": attempt.kind.text(),
-        ":n": attempt.attempt,
-        ":account": account.as_str(),
-        ":opened_at": Col(attempt.opened_at),
-        ":opened_wall": Col(stamp.wall_of(attempt.opened_at)),
-        ":scopes": join_scopes(&attempt.scopes),
-        ":requests": attempt.requests,
-        ":sent_at": attempt.sent_at.map(Col),
-        ":certainty": attempt.certainty.map(Word::text),
-        ":outcome": attempt.outcome.map(Word::text),
-        ":status": attempt.status,
-        ":boot": Col(stamp.boot),
-        ":at": Col(stamp.at),
-        ":wall": Col(stamp.wall),
-    })?;
+    .execute(params![
+        Col(attempt.action),
+        attempt.kind.text(),
+        attempt.attempt,
+        account.as_str(),
+        Col(attempt.opened_at),
+        Col(stamp.wall_of(attempt.opened_at)),
+        join_scopes(&attempt.scopes),
+        attempt.requests,
+        attempt.sent_at.map(Col),
+        attempt.certainty.map(Word::text),
+        attempt.outcome.map(Word::text),
+        attempt.status,
+        Col(stamp.boot),
+        Col(stamp.at),
+        Col(stamp.wall),
+    ])?;
     Ok(())
 }
 
