@@ -85,7 +85,7 @@ impl Engine {
         };
         let reason = wait.reason;
         let Some(at) = wait.until else {
-            if reason == WaitReason::Scope(Reason::Closed) {
+            if let WaitReason::Scope(Reason::Closed | Reason::Exhausted) = reason {
                 let why = format!("{} is closed until somebody reopens it", wait.scope);
                 return Err(Refusal {
                     scope: wait.scope,
@@ -99,7 +99,11 @@ impl Engine {
             at.since(now),
             reason.word()
         );
-        let (code, why, retry_at) = if requested.deadline < at {
+        let exhausted = reason == WaitReason::Scope(Reason::Exhausted);
+        let (code, why, retry_at) = if exhausted && requested.deadline.min(held_until) < at {
+            let why = format!("{} is used up until then; {at_the_earliest}", wait.scope);
+            (Code::QuotaExhausted, why, Some(at))
+        } else if requested.deadline < at {
             let left = requested.deadline.since(now);
             let why = format!("{at_the_earliest}; its deadline is in {left}");
             (Code::DeadlinePassed, why, None)

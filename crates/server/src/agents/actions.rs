@@ -81,7 +81,9 @@ fn next_step(row: &ActionRow, result: Kept) -> &'static str {
         State::Superseded => "fetch_action",
         State::Interrupted => "send_again",
         State::FailedDefinite if Code::parse(&row.code) == Some(Code::NotApplied) => "send_again",
-        State::FailedDefinite if row.last_status == Some(429) => "send_later",
+        State::FailedDefinite if matches!(row.last_status, Some(408 | 429 | 500..=599)) => {
+            "send_later"
+        }
         State::FailedDefinite => "change_call",
         State::Admitted
         | State::Waiting

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use rategov_core::action::problem::Code;
 use rategov_core::engine::{Following, Output, WaitReason};
 use rategov_core::id::ActionId;
+use rategov_core::observe::Meaning;
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::State;
 use tokio::sync::oneshot;
@@ -59,6 +60,8 @@ pub struct Runner {
     pub(super) with_person: bool,
     /// When its callers are let go, sent or not.
     patience: Option<Instant>,
+    /// The grant that is on its way is not to be sent: nobody wants it.
+    pub(super) aborted: bool,
 }
 
 /// Whether something of an action is on its way to the provider.
@@ -73,6 +76,7 @@ pub(super) enum OnTheWire {
 /// The head of an answer and what was read of its body.
 pub(super) struct Held {
     pub(super) attempt: u16,
+    pub(super) meaning: Meaning,
     pub(super) head: http::response::Parts,
     pub(super) peeked: Peeked,
 }
@@ -102,6 +106,7 @@ impl Runner {
             reason: None,
             with_person: false,
             patience: None,
+            aborted: false,
         }
     }
 
@@ -228,8 +233,12 @@ impl Runner {
                 self.finish(state, code, &why, operation_id, escalation, retry_at);
                 state.is_final()
             }
-            // An abort after the wire is closed has nothing left to stop.
-            Output::Abort { .. } => false,
+            // With nothing on the wire it stops what may still be granted: a grant
+            // waits for its record, an abort overtakes it.
+            Output::Abort { .. } => {
+                self.aborted = true;
+                false
+            }
             Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }
