@@ -1,7 +1,7 @@
 //! The JSON that agents and operators see. Inner types are not serialisable: a
 //! serialisable type is a promise, and the promises are made here.
 
-use rategov_core::engine::{ActionView, Parked};
+use rategov_core::engine::{ActionView, QueueView};
 use rategov_core::id::Account;
 use rategov_core::ledger::ScopeState;
 use rategov_core::record::{ActionRow, AttemptRow, EscalationRow, SendKind, TaskRow};
@@ -73,7 +73,12 @@ pub fn scope(times: Times<'_>, account: &Account, state: &ScopeState) -> Value {
 }
 
 /// One waiting call.
-pub fn parked(times: Times<'_>, parked: &Parked, row: &ActionRow) -> Value {
+pub fn parked(times: Times<'_>, view: &QueueView) -> Value {
+    let QueueView {
+        parked,
+        row,
+        attempts_max,
+    } = view;
     let requested = &row.requested;
     json!({
         "action": requested.action.to_string(),
@@ -84,6 +89,7 @@ pub fn parked(times: Times<'_>, parked: &Parked, row: &ActionRow) -> Value {
         "account": requested.account.as_str(),
         "endpoint": requested.endpoint.as_str(),
         "attempts": row.attempts,
+        "attempts_max": attempts_max,
         "reason": parked.reason.word(),
         "scope": parked.scope.as_str(),
         "position": parked.position,

@@ -105,7 +105,8 @@ fn refusals_that_time_cures_name_their_wait() {
         ("x-ratelimit-reset", "1796126406"),
     ];
     let body = r#"{"message":"API rate limit exceeded"}"#;
-    check("R17", 403, &primary, body, &format!("{rate}, 10s"));
+    // Ten seconds by seconds that were both cut: the last one is waited out.
+    check("R17", 403, &primary, body, &format!("{rate}, 11s"));
     let body = r#"{"message":"Too many tokens, please wait before trying again."}"#;
     let throttled = [("x-amzn-errortype", "ThrottlingException")];
     check("R28", 429, &throttled, body, &format!("{rate}, no wait"));

@@ -22,7 +22,7 @@ use crate::action::problem::Code;
 use crate::event::{Durability, Event, Requested};
 use crate::id::{ActionId, RecordSeq};
 use crate::record::ActionRow;
-use crate::time::Moment;
+use crate::time::{Moment, Span};
 use crate::word::Cause;
 
 /// What is remembered of a finished key.
@@ -86,7 +86,10 @@ impl Engine {
         let lane = self.lanes.of(&submit.setup.scopes);
         let mut live = Live::new(ActionRow::open(&requested, now), submit.setup, ask, lane);
         live.place = place;
-        live.caller = Caller::Held(submit.hold_until);
+        // Who is not held at all is refused what must wait, and nothing else: the
+        // hold ends after the call had its chance.
+        let had_its_chance = now + Span::from_micros(1);
+        live.caller = Caller::Held(submit.hold_until.max(had_its_chance));
         live.task = submit.task;
         live.earlier = earlier;
         if let Err(refusal) = self.admissible(now, &live) {

@@ -18,6 +18,8 @@ pub struct QueueView {
     pub parked: Parked,
     /// The action.
     pub row: ActionRow,
+    /// Most attempts that its class allows.
+    pub attempts_max: u16,
 }
 
 /// One action in hand, for people.
@@ -96,9 +98,11 @@ impl Engine {
             .values()
             .filter_map(|id| {
                 let parked = self.explain_wait(now, *id)?;
+                let live = self.actions.get(id)?;
                 Some(QueueView {
                     parked,
-                    row: self.actions.get(id)?.row.clone(),
+                    row: live.row.clone(),
+                    attempts_max: live.setup.limits.max_attempts,
                 })
             })
             .take(limit)

@@ -183,7 +183,14 @@ impl Engine {
             (Some(base), Some(queue)) => Some(base + queue),
             _ => None,
         };
-        let until = until.map(|at| at + at.since(now).scale(UNFORESEEN_PERMILLE, 1_000));
+        // The end of a used-up quota was named, and may be hours away: only what comes
+        // after it is a guess. A rate's hold is short, and a probe at its end may find
+        // the provider refusing still.
+        let guessed_from = match (reason, base) {
+            (WaitReason::Scope(Reason::Exhausted), Some(base)) => base,
+            _ => now,
+        };
+        let until = until.map(|at| at + at.since(guessed_from).scale(UNFORESEEN_PERMILLE, 1_000));
         Some(Wait {
             scope,
             reason,
@@ -194,8 +201,8 @@ impl Engine {
     /// When a block is expected to end.
     fn end_of(&self, now: Moment, blocked: &Blocked) -> Option<Moment> {
         match (blocked.reason, blocked.until) {
-            (Reason::Closed, Moment::NEVER) => None,
-            (Reason::Closed, until) => Some(until + self.pulse.service()),
+            (Reason::Closed | Reason::Exhausted, Moment::NEVER) => None,
+            (Reason::Closed | Reason::Exhausted, until) => Some(until + self.pulse.service()),
             (_, until) if until < Moment::NEVER => Some(until),
             // A seat, or the probe's answer.
             _ => Some(now + self.pulse.service()),
@@ -223,7 +230,7 @@ impl Engine {
         }
         let Some(rate) = self.ledger.rate(&self.scope) else {
             return match reason {
-                Some(Reason::Closed | Reason::Probing | Reason::Ramping) => {
+                Some(Reason::Closed | Reason::Exhausted | Reason::Probing | Reason::Ramping) => {
                     let scope = blocked.map_or(&self.scope, |blocked| &blocked.scope);
                     Some(self.ledger.climb(now, scope, ahead + 1))
                 }

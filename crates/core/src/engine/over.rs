@@ -14,9 +14,10 @@ use super::Engine;
 use super::follow::WAIT_EXHAUSTED;
 use super::input::Chance;
 use super::live::{Caller, Turn};
-use super::output::{Output, Refusal};
+use super::output::{Output, Refusal, WaitReason};
 use crate::action::problem::Code;
 use crate::id::ActionId;
+use crate::ledger::Reason;
 use crate::time::Moment;
 use crate::word::Cause;
 
@@ -71,13 +72,14 @@ impl Engine {
         let held = held_until.since(live.row.requested_at);
         let call = super::dispatch::call_of(&live.setup, &live.row.requested);
         let wait = self.wait_of(now, &call, self.line_of(live));
+        let reason = wait.as_ref().map(|wait| wait.reason);
         let (scope, until) = match wait {
             Some(wait) => (wait.scope, wait.until),
             None => (self.scope.clone(), Some(now)),
         };
-        let code = match until {
-            None => Code::QuotaExhausted,
-            Some(_) => Code::HoldExceeded,
+        let code = match (until, reason) {
+            (None, _) | (_, Some(WaitReason::Scope(Reason::Exhausted))) => Code::QuotaExhausted,
+            (Some(_), _) => Code::HoldExceeded,
         };
         let refusal = Refusal {
             code,

@@ -22,8 +22,6 @@ use crate::tasks::TaskKey;
 use crate::time::Moment;
 use crate::word::{State, Trigger};
 
-use super::live::Caller;
-
 /// Most open questions about scopes; those about actions are bounded by the actions.
 const QUESTIONS_MAX: usize = 10_000;
 /// Scopes whose refusals are counted; the one that was refused longest ago is forgotten.
@@ -58,24 +56,22 @@ impl Engine {
             version: live.row.version + 1,
             expires: now + self.policy.escalation_expires,
         };
-        let held = matches!(live.caller, Caller::Held(_));
         let row = EscalationRow::open(&event, now);
         let seq = self.record(now, id, event);
         self.take_question(row);
         self.outbox.after(seq, Output::Asked { escalation });
         self.let_go(id);
-        if held {
-            let output = Output::Finish {
-                action: id,
-                state: State::Escalated,
-                code: Code::Escalated,
-                why: why.to_owned(),
-                operation_id: self.actions[&id].row.operation_id.clone(),
-                escalation: Some(escalation),
-                retry_at: None,
-            };
-            self.outbox.after(seq, output);
-        }
+        // Also where the first caller has left: others may have joined since.
+        let output = Output::Finish {
+            action: id,
+            state: State::Escalated,
+            code: Code::Escalated,
+            why: why.to_owned(),
+            operation_id: self.actions[&id].row.operation_id.clone(),
+            escalation: Some(escalation),
+            retry_at: None,
+        };
+        self.outbox.after(seq, output);
     }
 
     /// An open question, from now on or as the tables have it.

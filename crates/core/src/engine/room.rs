@@ -91,10 +91,20 @@ impl Engine {
             return Ok(());
         };
         let reason = wait.reason;
+        let exhausted = reason == WaitReason::Scope(Reason::Exhausted);
+        let shut = exhausted || reason == WaitReason::Scope(Reason::Closed);
         let (code, why, retry_at) = match wait.until {
-            None if reason == WaitReason::Scope(Reason::Closed) => {
+            None if shut => {
                 let why = until_reopened(&wait.scope);
                 (Code::QuotaExhausted, why, None)
+            }
+            Some(at) if exhausted && requested.deadline.min(held_until) < at => {
+                let why = format!(
+                    "{} is used up until then; {}",
+                    wait.scope,
+                    at_the_earliest(now, at, reason)
+                );
+                (Code::QuotaExhausted, why, Some(at))
             }
             Some(at) if requested.deadline < at => {
                 let why = format!(

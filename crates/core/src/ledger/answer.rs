@@ -327,7 +327,10 @@ impl Ledger {
             return;
         };
         if let Some(hint) = facts.retry_after {
+            let before = ledger.gate.held_until(now);
             ledger.gate.overload(now, draw, &backoff, hint);
+            // A longer hold that stands keeps its reason; a new one has its own.
+            ledger.exhausted &= ledger.gate.held_until(now) == before;
             let source = facts.retry_source.unwrap_or("Retry-After");
             source.clone_into(&mut ledger.held_by);
             ledger.why = format!("HTTP {}: {source}", facts.status);

@@ -38,6 +38,8 @@ pub struct Blocked {
 pub enum Reason {
     /// The provider refused; the hold is not over.
     Closed,
+    /// The same, because a quota of a long window, or money, is used up.
+    Exhausted,
     /// One call is finding out whether the provider accepts again.
     Probing,
     /// Accepted again; starts are spaced while the rate climbs back.
@@ -54,8 +56,9 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 7] = [
+    pub const ALL: [Reason; 8] = [
         Reason::Closed,
+        Reason::Exhausted,
         Reason::Probing,
         Reason::Ramping,
         Reason::Quota,
@@ -68,6 +71,7 @@ impl Reason {
     pub const fn word(self) -> &'static str {
         match self {
             Reason::Closed => "closed",
+            Reason::Exhausted => "quota_exhausted",
             Reason::Probing => "probing",
             Reason::Ramping => "ramping",
             Reason::Quota => "quota",
@@ -81,6 +85,9 @@ impl Reason {
     pub const fn sentence(self) -> &'static str {
         match self {
             Reason::Closed => "the provider refused; nothing is sent until the hold ends",
+            Reason::Exhausted => {
+                "the provider's quota is used up; nothing is sent until it is back"
+            }
             Reason::Probing => "one call is finding out whether the provider accepts again",
             Reason::Ramping => "the provider accepts again; starts are spaced for a moment",
             Reason::Quota => "the quota of the window is used up",

@@ -171,6 +171,7 @@ impl ScopeLedger {
             }
             self.refusals += 1;
             self.refused_at = Some(now);
+            self.exhausted = !refusal.is_rate;
             self.gate.refuse(now, draw, backoff, refusal.hold, turn);
             self.held_by.clear();
             self.held_by.push_str(refusal.source);

@@ -54,6 +54,8 @@ pub(super) struct ScopeLedger {
     pub(super) refusals: u64,
     pub(super) echoes: u64,
     pub(super) refused_at: Option<Moment>,
+    /// Whether what it is closed for is a used-up quota, and no rate.
+    pub(super) exhausted: bool,
     pub(super) row: usize,
     /// Where the last hold came from.
     pub(super) held_by: String,
@@ -86,6 +88,7 @@ impl ScopeLedger {
             refusals: 0,
             echoes: 0,
             refused_at: None,
+            exhausted: false,
             row: 0,
             held_by: String::new(),
             why: String::new(),
@@ -170,9 +173,11 @@ impl ScopeLedger {
             .map(Discovery::free_at)
             .filter(|at| now < *at)
             .map(|at| (Reason::Pacing, at));
-        self.gate
-            .block(now, probe_safe)
-            .into_iter()
+        let shut = self.gate.block(now, probe_safe).map(|block| match block {
+            (Reason::Closed, until) if self.exhausted => (Reason::Exhausted, until),
+            block => block,
+        });
+        shut.into_iter()
             .chain(self.seats.block(priority))
             .chain(quotas)
             .chain(learnt)

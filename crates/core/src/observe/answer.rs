@@ -54,7 +54,7 @@ pub fn read(
             header,
             body: body.and_then(|body| body.retry_after),
             message: prose::wait(&error.message, dialect.message_clock(), at),
-            exhausted: exhausted.and_then(|reading| reading.reset_after),
+            exhausted: exhausted.and_then(|reading| wait::until_reset(headers, dialect, reading)),
             documented: verdict.wait,
         }
         .decide();

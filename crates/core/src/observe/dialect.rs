@@ -102,6 +102,12 @@ impl Unit {
             },
         }
     }
+
+    /// Whether the text is a moment in whole seconds since 1970.
+    pub(crate) fn is_whole_epoch(self, text: &str) -> bool {
+        let seconds = |n: u64| (1_000_000_001..=1_000_000_000_000).contains(&n);
+        matches!(self, Unit::EpochSeconds | Unit::Auto) && text.parse().is_ok_and(seconds)
+    }
 }
 
 fn epoch(since_1970: Span) -> WallTime {

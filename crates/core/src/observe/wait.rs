@@ -16,7 +16,7 @@
 
 use super::dialect::{Dialect, What};
 use super::retry_after::{self, Hint};
-use super::{AnsweredAt, Malformed, text, values};
+use super::{AnsweredAt, Malformed, Reading, text, values};
 use crate::time::Span;
 
 /// A wait, and in words where it comes from.
@@ -69,6 +69,32 @@ const fn retry_after_source(status: u16) -> &'static str {
         529 => "HTTP 529 Retry-After",
         _ => "Retry-After",
     }
+}
+
+/// The wait until a used-up limit is back.
+///
+/// A moment in whole seconds since 1970 may be meant up to a second later, for
+/// it was cut, and it is read against a `Date` that was cut as well. Whoever
+/// comes back at its first instant is refused again, so its second is waited out.
+/// Worked: `Date` 12:00:00, reset 12:00:10, really back at 12:00:10.5: 11 s.
+pub(crate) fn until_reset(
+    headers: &[(&str, &[u8])],
+    dialect: &Dialect,
+    reading: &Reading,
+) -> Option<Span> {
+    let is_epoch = |(name, value): &(&str, &[u8])| {
+        dialect.rule(name).is_some_and(|rule| {
+            let of_it = rule.dimension == reading.dimension && rule.reach == reading.reach;
+            let tells = matches!(rule.what, What::Reset | What::Full);
+            of_it && tells && text(value).is_some_and(|value| rule.unit.is_whole_epoch(value))
+        })
+    };
+    let reset = reading.reset_after?;
+    // A moment that is past needs no second more: it is no hint any longer.
+    if reset.is_zero() || !headers.iter().any(is_epoch) {
+        return Some(reset);
+    }
+    Some(reset + Span::from_secs(1))
 }
 
 /// The waits that an error names, by where they stand.
@@ -253,10 +279,23 @@ mod tests {
         ];
         let limited = facts(403, &epoch, says("API rate limit exceeded"));
         assert_eq!(limited.meaning, Meaning::RateLimited);
-        check(&limited, Some((10_000_000, "reset of the exhausted limit")));
+        // Both seconds were cut, so the second that is named is waited out.
+        check(&limited, Some((11_000_000, "reset of the exhausted limit")));
         let headers: Vec<_> = epoch.iter().map(|(n, v)| (*n, v.as_bytes())).collect();
         let undated = read(429, &headers, None, &generic(), &[], ARRIVED);
-        check(&undated, Some((6_000_000, "reset of the exhausted limit")));
+        check(&undated, Some((7_000_000, "reset of the exhausted limit")));
+    }
+
+    #[test]
+    fn only_a_moment_in_whole_seconds_is_waited_out() {
+        let wait = |reset: &str| {
+            let fields = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", reset)];
+            facts(429, &fields, None).retry_after
+        };
+        assert_eq!(wait("10"), Some(Span::from_secs(10)));
+        assert_eq!(wait("1796126410000"), Some(Span::from_secs(10)));
+        assert_eq!(wait("1796126410"), Some(Span::from_secs(11)));
+        assert_eq!(wait("1796126399"), Some(Span::ZERO));
     }
 
     #[test]

@@ -163,6 +163,37 @@ fn a_caller_whose_time_is_over_is_refused_with_a_time_and_keeps_its_place() {
 }
 
 #[test]
+fn who_is_not_held_at_all_goes_at_once_or_is_refused_at_once() {
+    let policy = super::bounds::seats(1);
+    let mut world = World::under(policy).saying(always(Say::ok().after(secs(100))));
+    let first = world.submit(&read("ana").held(secs(0)));
+    let second = world.submit(&read("bob").held(secs(0)));
+    world.pass(secs(1));
+    assert_eq!(world.sends(first).len(), 1, "nothing stands in its way");
+    assert_eq!(world.refusal(second).code.word(), "hold_exceeded");
+    assert!(world.refusal(second).retry_at.is_some());
+    world.settle();
+    assert_eq!(world.state(first), State::Succeeded);
+}
+
+#[test]
+fn a_used_up_quota_is_told_from_a_rate_and_with_the_time_that_was_named() {
+    let exhausted = Facts {
+        retry_after: Some(secs(18_000)),
+        ..Facts::bare(429, Meaning::QuotaExhausted)
+    };
+    let mut world = World::new().saying(always(Say::facts(exhausted)));
+    world.submit(&read("ana"));
+    world.pass(secs(1));
+    let later = world.submit(&read("bob"));
+    world.pass(secs(1));
+    let refusal = world.refusal(later);
+    assert_eq!(refusal.code.word(), "quota_exhausted");
+    let back = refusal.retry_at.unwrap().since(world.now);
+    assert!(secs(17_990) <= back && back <= secs(18_100), "{back}");
+}
+
+#[test]
 fn a_place_lapses_for_those_who_do_not_come_back() {
     let policy = super::bounds::seats(1);
     let mut world = World::under(policy).saying(always(Say::ok().after(secs(400))));

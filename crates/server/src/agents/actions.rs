@@ -81,7 +81,9 @@ fn next_step(row: &ActionRow, result: Kept) -> &'static str {
         State::Superseded => "fetch_action",
         State::Interrupted => "send_again",
         State::FailedDefinite if Code::parse(&row.code) == Some(Code::NotApplied) => "send_again",
-        State::FailedDefinite if row.last_status == Some(429) => "send_later",
+        State::FailedDefinite if matches!(row.last_status, Some(408 | 429 | 500..=599)) => {
+            "send_later"
+        }
         State::FailedDefinite => "change_call",
         State::Admitted
         | State::Waiting
@@ -202,6 +204,7 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
                 .with("action", action.to_string())
                 .with("state", row.state.word())
                 .with("operation_id", row.operation_id.clone())
+                .with("escalation", row.escalation.map(|id| id.to_string()))
                 .next(next_step(&row, Kept::No));
             let context = Some(context);
             Ok(Out::Joined(Box::new(Reply::Governor { problem, context })))

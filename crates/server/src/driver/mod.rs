@@ -7,7 +7,7 @@
 //! lock, so the journal's order is the order of decisions. No lock spans an
 //! await, and where two are needed the task book's comes first.
 //!
-//! The journal answers on its writer's thread through `Driver::acknowledge`.
+//! The journal answers through `Driver::acknowledge`, a batch at a time.
 //! A lost commit is treated as a crash of that one engine: nothing that relied
 //! on it leaves, and `Driver::rebuild` takes the account up again from the
 //! tables, by the same path as a restart.
@@ -15,6 +15,8 @@
 mod attach;
 mod cell;
 pub mod clock;
+mod journal;
+mod notice;
 mod people;
 mod rebuild;
 mod receipts;
@@ -22,27 +24,26 @@ mod registry;
 mod tasks;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rategov_core::engine::{BodyEnd, Chance, Engine, LookupReport, Output, Report, Submit};
-use rategov_core::event::{CancelledBy, Record, Requested};
+use rategov_core::event::{CancelledBy, Requested};
 use rategov_core::id::{Account, ActionId, AttemptNo};
-use rategov_core::ledger::Change;
 use rategov_core::tasks::{TaskBook, TaskKey};
 use rategov_core::time::{Draw, Moment};
-use rategov_store::{Ack, Attachment, Entry, Journal, Payload, Source, Store};
+use rategov_store::{Attachment, Journal, Payload, Store};
 
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use tasks::Booking;
-
 use crate::fail;
+use tasks::Booking;
 
 pub use attach::Attachments;
 pub use cell::Cell;
 pub use clock::Clock;
+pub use notice::Notice;
 pub use rebuild::account_scope;
 pub use receipts::{NotDurable, Receipt};
 pub use registry::{Mail, Mailbox, hold_open};
@@ -63,15 +64,6 @@ pub trait Resume: Send + Sync {
     fn policy(&self, account: &Account) -> rategov_core::policy::AccountPolicy;
     /// What one task may cost.
     fn task_limits(&self) -> rategov_core::policy::TaskLimits;
-}
-
-/// A change that everybody may hear of.
-#[derive(Clone, Debug)]
-pub struct Notice {
-    /// Whose.
-    pub account: Account,
-    /// What changed.
-    pub change: Change,
 }
 
 /// Owns every engine. Cheap to clone.
@@ -127,25 +119,6 @@ impl Driver {
         }))
     }
 
-    /// Connects the journal's answers. They come from its writer's thread, a
-    /// batch at a time, and a task of the runtime carries them out: what they let
-    /// go is then started by the thread that does the work, which needs no waking.
-    pub fn listen_to_journal(&self) {
-        let weak: Weak<Inner> = Arc::downgrade(&self.0);
-        // As many are on their way as records fit into the journal's queue.
-        let (sender, mut batches) = tokio::sync::mpsc::unbounded_channel::<Vec<Ack>>();
-        self.0.store.on_acks(Box::new(move |acks| {
-            // Without a receiver the driver is gone, and nobody waits for anything.
-            let _ = sender.send(acks);
-        }));
-        self.0.runtime.spawn(async move {
-            while let Some(acks) = batches.recv().await {
-                let Some(inner) = weak.upgrade() else { return };
-                Driver(inner).acknowledge(&acks);
-            }
-        });
-    }
-
     /// The clocks.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
@@ -187,20 +160,6 @@ impl Driver {
     /// Whether the journal has room for a new call.
     pub fn has_room(&self) -> bool {
         JOURNAL_RESERVE <= self.0.journal.free()
-    }
-
-    /// Places left in the journal's queue.
-    pub fn journal_free(&self) -> usize {
-        self.0.journal.free()
-    }
-
-    /// Records that were handed to the journal and not yet answered by it,
-    /// and how many were handed over in all.
-    pub fn journal_behind(&self) -> (u64, u64) {
-        // In this order, so that the difference is never negative.
-        let answered = self.0.answered.load(Ordering::Acquire);
-        let handed_over = self.0.handed_over.load(Ordering::Acquire);
-        (handed_over.saturating_sub(answered), handed_over)
     }
 
     /// Whether the scope of a granted send was refused since: its first byte had
@@ -366,6 +325,7 @@ impl Driver {
                         account: cell.account.clone(),
                         change,
                     };
+                    notice.log();
                     // Nobody listening is no error.
                     let _ = self.0.notices.send(notice);
                 }
@@ -403,52 +363,6 @@ impl Driver {
         }
     }
 
-    fn append(
-        &self,
-        cell: &Cell,
-        engine: &mut Engine,
-        run: &mut rategov_store::Run<'_>,
-        record: Record,
-        receipt: Option<&mut Receipt>,
-    ) {
-        fail::point(fail::RECORD_BEFORE_QUEUE);
-        let seq = record.seq;
-        let attachments = self.0.attachments.for_record(&record.event);
-        let entry = Entry {
-            source: Source::Account(cell.account.clone()),
-            generation: cell.generation,
-            wall: self.0.clock.wall_of(record.at),
-            record,
-            attachments,
-        };
-        if self.hand_over(run, entry, receipt).is_err() {
-            engine.handle_commit_failed(seq);
-        }
-    }
-
-    /// Gives a record to the journal, and counts those that it took.
-    fn hand_over(
-        &self,
-        run: &mut rategov_store::Run<'_>,
-        entry: Entry,
-        receipt: Option<&mut Receipt>,
-    ) -> Result<(), rategov_store::Full> {
-        let (source, generation, seq) = (entry.source.clone(), entry.generation, entry.record.seq);
-        if let Some(receipt) = receipt
-            && receipt.is_outdone_by(&entry)
-        {
-            *receipt = self.0.receipts.promise(&entry);
-        }
-        // Counted first: the answer may be there before this returns.
-        self.0.handed_over.fetch_add(1, Ordering::AcqRel);
-        let taken = run.enqueue(entry);
-        if taken.is_err() {
-            self.0.handed_over.fetch_sub(1, Ordering::AcqRel);
-            self.0.receipts.void(&source, generation, seq);
-        }
-        taken
-    }
-
     /// Tells every engine that a task ended. Not under the task book's lock of
     /// the caller's caller: each engine is told from a task of its own.
     fn spread_cancellation(&self, key: TaskKey, by: CancelledBy) {
@@ -460,70 +374,6 @@ impl Driver {
                     engine.handle_task_cancelled(now, chance(), &key.0, &key.1, &by);
                 });
             });
-        }
-    }
-
-    /// The journal's word on some records, in their order.
-    fn acknowledge(&self, acks: &[Ack]) {
-        let same =
-            |one: &Ack, next: &Ack| one.source == next.source && one.generation == next.generation;
-        for acks in acks.chunk_by(same) {
-            let Some(Ack {
-                source, generation, ..
-            }) = acks.first()
-            else {
-                continue;
-            };
-            self.follow(source, *generation, acks);
-            acks.iter().for_each(|ack| self.0.receipts.settle(ack));
-            if !matches!(source, Source::Governor) {
-                self.0
-                    .answered
-                    .fetch_add(acks.len() as u64, Ordering::AcqRel);
-            }
-        }
-    }
-
-    /// Tells an engine what became of some of its records.
-    fn follow(&self, source: &Source, generation: u32, acks: &[Ack]) {
-        match source {
-            Source::Account(account) => {
-                let Some(cell) = self.cell_of(account) else {
-                    return;
-                };
-                if cell.generation != generation {
-                    return;
-                }
-                self.with(&cell, |engine| {
-                    for ack in acks {
-                        match &ack.result {
-                            Ok(()) => engine.handle_committed(ack.seq),
-                            Err(cause) => {
-                                tracing::error!(%account, %cause, "a commit was lost");
-                                engine.handle_commit_failed(ack.seq);
-                            }
-                        }
-                    }
-                });
-            }
-            Source::Governor => {
-                for cause in acks.iter().filter_map(|ack| ack.result.as_ref().err()) {
-                    tracing::error!(%cause, "a start or change of policy is not in the journal");
-                }
-            }
-            Source::Tasks => {
-                if self.0.tasks_generation.load(Ordering::Acquire) != generation {
-                    return;
-                }
-                let mut tasks = lock(&self.0.tasks);
-                for ack in acks {
-                    match &ack.result {
-                        Ok(()) => tasks.handle_committed(ack.seq),
-                        Err(_) => tasks.handle_commit_failed(),
-                    }
-                }
-                self.pump_tasks(&mut tasks, None);
-            }
         }
     }
 }

@@ -142,8 +142,13 @@ fn addressee(output: &Output) -> Option<ActionId> {
 }
 
 /// Keeps a mailbox open as long as its engine lives: its action has no runner,
-/// and must get none.
-pub async fn hold_open(cell: &Cell, mailbox: Mailbox) {
-    let _mailbox = mailbox;
-    cell.closed().await;
+/// and must get none. Its mail is dropped, so that nobody waits for an answer to it.
+pub async fn hold_open(cell: &Cell, mut mailbox: Mailbox) {
+    loop {
+        tokio::select! {
+            biased;
+            () = cell.closed() => return,
+            Some(_mail) = mailbox.next() => {}
+        }
+    }
 }

@@ -31,8 +31,12 @@ impl Runner {
         let _out = self.job.class.is_write().then(|| self.driver.write_out());
         fail::point(fail::GRANT_BEFORE_DIAL);
         let withdrawn = Evidence::NotSent(NotSent::Withdrawn);
-        // A refusal that came since the grant would only be repeated.
-        if !self.driver.may_send(&self.job.task) || self.driver.is_overtaken(&self.cell, self.id())
+        // A refusal that came since the grant would only be repeated, and nobody
+        // waits for what was stopped while its grant was on its way. An abort stops
+        // one grant: whoever joins later is granted another.
+        if std::mem::take(&mut self.aborted)
+            || !self.driver.may_send(&self.job.task)
+            || self.driver.is_overtaken(&self.cell, self.id())
         {
             return self.report(grant.attempt, withdrawn, 0, None);
         }
@@ -167,6 +171,7 @@ impl Runner {
             tracing::debug!(action = %self.id(), "the answer to a write is too large to be stored");
         }
         let whole = read.peeked.whole();
+        let meaning = read.facts.meaning;
         read.facts.operation_id = self.job.operation_id(&whole);
         self.note_path(&read.facts, read.body, answer.upload);
         let head = super::headers::for_caller(answer.head.clone());
@@ -175,6 +180,7 @@ impl Runner {
         let evidence = evidence::answered(read.facts, read.body, answer.upload);
         let held = Held {
             attempt,
+            meaning,
             head,
             peeked: read.peeked,
         };

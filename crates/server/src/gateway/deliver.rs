@@ -4,8 +4,10 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::BodyExt;
 use rategov_core::action::problem::Code;
+use rategov_core::action::terminal::NextStep;
 use rategov_core::engine::BodyEnd;
 use rategov_core::id::EscalationId;
+use rategov_core::observe::Meaning;
 use rategov_core::time::Moment;
 use rategov_core::word::State;
 use tokio::sync::mpsc;
@@ -38,7 +40,11 @@ impl Runner {
         }
         match self.last.take() {
             Some(held) if held.attempt == attempt => {
-                let context = self.context(Some(state));
+                let mut context = self.context(Some(state));
+                if state == State::FailedDefinite {
+                    context.reason = Some(held.meaning.word());
+                    context.next = Some(next_after(held.meaning).word());
+                }
                 let body = held.peeked.whole();
                 self.answer_all(&held.head, &body, &context);
             }
@@ -140,6 +146,7 @@ impl Runner {
         escalation: Option<EscalationId>,
         retry_at: Option<Moment>,
     ) {
+        self.with_person = state == State::Escalated;
         if state == State::Succeeded
             && let Some(found) = self.found.take()
         {
@@ -218,6 +225,23 @@ impl Runner {
             // What is final here is not mended by an SDK that sends it again.
             should_retry: failed.then_some(false),
         }
+    }
+}
+
+/// What is safe to do after a provider's failure that is the last word.
+const fn next_after(meaning: Meaning) -> NextStep {
+    match meaning {
+        Meaning::RateLimited
+        | Meaning::TooManyConcurrent
+        | Meaning::QuotaExhausted
+        | Meaning::Overloaded
+        | Meaning::ProviderError
+        | Meaning::KeyInProgress => NextStep::SendLater,
+        Meaning::Billing | Meaning::Credential => NextStep::AskOperator,
+        // A success that is a failure all the same is the caller's to read.
+        Meaning::Ok => NextStep::UseResult,
+        Meaning::KeyMismatch => NextStep::UseNewKey,
+        Meaning::TooLarge | Meaning::CallerError => NextStep::ChangeCall,
     }
 }
 

@@ -29,7 +29,7 @@ pub const ACTION: HeaderName = HeaderName::from_static("rategov-action");
 pub const ATTEMPTS: HeaderName = HeaderName::from_static("rategov-attempts");
 /// Time waited in all, in milliseconds.
 pub const WAITED_MS: HeaderName = HeaderName::from_static("rategov-waited-ms");
-/// What it waited for.
+/// What it waited for, or what the provider's failure means.
 pub const REASON: HeaderName = HeaderName::from_static("rategov-reason");
 
 /// A request that never became an action.

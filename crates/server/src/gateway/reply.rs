@@ -17,7 +17,7 @@ pub struct Context {
     pub attempts: u16,
     /// Time between the arrival of the call and its answer that it spent waiting.
     pub waited: Span,
-    /// What it waited for last.
+    /// What it waited for last, or what the provider's failure means.
     pub reason: Option<&'static str>,
     /// How the action ended, if it has.
     pub terminal: Option<&'static str>,

@@ -126,7 +126,7 @@ impl Resume for Gateway {
             let driver = gateway.0.driver.clone();
             match gateway.job_of(&row).await {
                 Some(job) => {
-                    Runner::new(driver, cell, mailbox, job, None)
+                    Runner::resumed(driver, cell, mailbox, job, row.state)
                         .run_from(vec![first])
                         .await;
                 }

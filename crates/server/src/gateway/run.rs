@@ -18,6 +18,7 @@ use bytes::Bytes;
 use rategov_core::action::problem::Code;
 use rategov_core::engine::{Following, Output, WaitReason};
 use rategov_core::id::ActionId;
+use rategov_core::observe::Meaning;
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::State;
 use tokio::sync::oneshot;
@@ -54,8 +55,13 @@ pub struct Runner {
     pub(super) waited: Span,
     pub(super) wait_from: Moment,
     pub(super) reason: Option<&'static str>,
+    /// A person is asked what is to be done. That is durable, and takes as long as
+    /// people do: nobody is kept waiting for it.
+    pub(super) with_person: bool,
     /// When its callers are let go, sent or not.
     patience: Option<Instant>,
+    /// The grant that is on its way is not to be sent: nobody wants it.
+    pub(super) aborted: bool,
 }
 
 /// Whether something of an action is on its way to the provider.
@@ -70,6 +76,7 @@ pub(super) enum OnTheWire {
 /// The head of an answer and what was read of its body.
 pub(super) struct Held {
     pub(super) attempt: u16,
+    pub(super) meaning: Meaning,
     pub(super) head: http::response::Parts,
     pub(super) peeked: Peeked,
 }
@@ -97,8 +104,23 @@ impl Runner {
             waited: Span::ZERO,
             wait_from,
             reason: None,
+            with_person: false,
             patience: None,
+            aborted: false,
         }
+    }
+
+    /// The same for an action that a restart found, as its row has it.
+    pub fn resumed(
+        driver: Driver,
+        cell: Arc<Cell>,
+        mailbox: Mailbox,
+        job: Job,
+        state: State,
+    ) -> Runner {
+        let mut runner = Runner::new(driver, cell, mailbox, job, None);
+        runner.with_person = state == State::Escalated;
+        runner
     }
 
     pub(super) fn id(&self) -> ActionId {
@@ -159,21 +181,25 @@ impl Runner {
     async fn follow(&mut self, output: Output) -> bool {
         match output {
             Output::Parked(parked) => {
+                self.with_person = false;
                 self.reason = Some(parked.reason.word());
                 false
             }
             Output::Grant(grant) => {
+                self.with_person = false;
                 self.stop_waiting();
                 self.attempt(grant).await;
                 false
             }
             Output::Lookup(grant) => {
+                self.with_person = false;
                 self.stop_waiting();
                 self.look_up(grant.lookup).await;
                 self.wait_from = self.driver.clock().now();
                 false
             }
             Output::Continue { next, .. } => {
+                self.with_person &= next == Following::Decision;
                 self.reason = Some(match next {
                     Following::Attempt => WaitReason::Backoff.word(),
                     Following::Lookup => "reconciliation",
@@ -207,8 +233,12 @@ impl Runner {
                 self.finish(state, code, &why, operation_id, escalation, retry_at);
                 state.is_final()
             }
-            // An abort after the wire is closed has nothing left to stop.
-            Output::Abort { .. } => false,
+            // With nothing on the wire it stops what may still be granted: a grant
+            // waits for its record, an abort overtakes it.
+            Output::Abort { .. } => {
+                self.aborted = true;
+                false
+            }
             Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }
@@ -230,6 +260,10 @@ impl Runner {
     }
 
     fn take_joiner(&mut self, caller: Caller) {
+        if self.with_person {
+            // Dropped: the caller gets what the tables say about the action.
+            return;
+        }
         if self.callers.len() < JOINERS_MAX && self.job.purpose == Purpose::Write {
             self.callers.push(caller);
             return;

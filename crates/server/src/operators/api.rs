@@ -4,12 +4,10 @@
 use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
-use rategov_core::engine::{Decision, DecisionError};
 use rategov_core::event::CancelledBy;
-use rategov_core::id::{Account, Agent, EscalationId, Operator, Scope, Task};
-use rategov_core::record::{ActionRow, EscalationRow};
-use rategov_core::word::{Choice, Priority, State};
-use rategov_store::{ActionQuery, Asked, JournalQuery, JournalRow, Page, Stamped};
+use rategov_core::id::{Agent, Operator, Scope, Task};
+use rategov_core::word::{Priority, State};
+use rategov_store::{ActionQuery, JournalQuery, JournalRow, Page};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
@@ -23,8 +21,6 @@ use crate::wire::{self, Times};
 
 /// Rows of a list unless the query says otherwise.
 const LIMIT_DEFAULT: u32 = 1_000;
-/// Newest actions that are searched for the one at which a question arose.
-const STOPPED_SEARCH_MAX: u32 = 200;
 
 /// One authenticated call.
 pub(super) struct Call<'c> {
@@ -37,17 +33,17 @@ pub(super) struct Call<'c> {
     pub(super) body: Value,
 }
 
-type Answer = Given<(StatusCode, Value)>;
+pub(super) type Answer = Given<(StatusCode, Value)>;
 
-fn ok(value: Value) -> Answer {
+pub(super) fn ok(value: Value) -> Answer {
     Ok((StatusCode::OK, value))
 }
 
-fn invalid(why: impl Into<String>) -> Box<Problem> {
+pub(super) fn invalid(why: impl Into<String>) -> Box<Problem> {
     Box::new(Problem::of_request(RequestCode::InvalidRequest, why))
 }
 
-fn not_found(what: &str) -> Box<Problem> {
+pub(super) fn not_found(what: &str) -> Box<Problem> {
     Box::new(Problem::of_request(
         RequestCode::NotFound,
         format!("there is no such {what}"),
@@ -81,18 +77,18 @@ impl Call<'_> {
         }
     }
 
-    fn times(&self) -> Times<'_> {
+    pub(super) fn times(&self) -> Times<'_> {
         Times(self.gateway.0.driver.clock())
     }
 
-    fn parameter(&self, name: &str) -> Option<String> {
+    pub(super) fn parameter(&self, name: &str) -> Option<String> {
         self.query.split('&').find_map(|pair| {
             let (own, value) = pair.split_once('=').unwrap_or((pair, ""));
             (own == name).then(|| crate::agents::decode(value))
         })
     }
 
-    fn limit(&self) -> Given<u32> {
+    pub(super) fn limit(&self) -> Given<u32> {
         match self.parameter("limit") {
             None => Ok(LIMIT_DEFAULT),
             Some(text) => text
@@ -160,11 +156,7 @@ impl Call<'_> {
         for cell in driver.cells() {
             let left = limit.saturating_sub(queue.len());
             let views = driver.look(&cell, |engine, now| engine.queue(now, left));
-            queue.extend(
-                views
-                    .iter()
-                    .map(|it| wire::parked(self.times(), &it.parked, &it.row)),
-            );
+            queue.extend(views.iter().map(|it| wire::parked(self.times(), it)));
         }
         ok(json!({ "queue": queue }))
     }
@@ -225,104 +217,6 @@ impl Call<'_> {
         let by = CancelledBy::Operator(self.operator.clone());
         durable(driver.cancel(&cell, row.requested.action, by)).await?;
         ok(json!({ "action": row.requested.action.to_string(), "cancelled": true }))
-    }
-
-    // ---- questions -----------------------------------------------------------
-
-    async fn escalations(&self) -> Answer {
-        let all = self.parameter("all").is_some_and(|value| value == "true");
-        let limit = self.limit()?;
-        let reader = self.gateway.0.driver.store().reader();
-        let rows = blocking(move || {
-            let mut rows = reader.escalations(Asked::Open, limit)?;
-            if all {
-                rows.extend(reader.escalations(Asked::Decided, limit)?);
-            }
-            Ok(rows)
-        });
-        let rows = rows.await?;
-        let rows: Vec<Value> = rows
-            .iter()
-            .map(|(account, it)| wire::escalation(self.times(), account.as_ref(), &it.row))
-            .collect();
-        ok(json!({ "escalations": rows }))
-    }
-
-    async fn escalation(&self, id: &str) -> Answer {
-        let id = EscalationId::parse(id).ok_or_else(|| not_found("escalation"))?;
-        let reader = self.gateway.0.driver.store().reader();
-        let found = blocking(move || reader.escalation(id)).await?;
-        let (account, it) = found.ok_or_else(|| not_found("escalation"))?;
-        let mut value = wire::escalation(self.times(), account.as_ref(), &it.row);
-        let stopped = match (it.row.action, account) {
-            (Some(action), _) => {
-                find_action(self.gateway, &action.to_string(), Whose::Everybody).await?
-            }
-            (None, Some(account)) => self.stopped_action(account, &it).await?,
-            (None, None) => None,
-        };
-        if let Some(row) = stopped {
-            let mut dossier = described(self.gateway, &row).await?;
-            dossier["attempts"] = dossier["attempts_made"].take();
-            if let Some(object) = dossier.as_object_mut() {
-                object.remove("attempts_made");
-            }
-            value["dossier"] = dossier;
-        }
-        ok(value)
-    }
-
-    /// The action at which a question about a scope arose: the newest one that was
-    /// refused when it was asked.
-    async fn stopped_action(
-        &self,
-        account: Account,
-        asked: &Stamped<EscalationRow>,
-    ) -> Given<Option<ActionRow>> {
-        let query = ActionQuery {
-            account: Some(account),
-            limit: STOPPED_SEARCH_MAX,
-            ..ActionQuery::default()
-        };
-        let opened = asked.row.opened_at;
-        let reader = self.gateway.0.driver.store().reader();
-        let rows = blocking(move || reader.actions(&query)).await?;
-        Ok(rows
-            .into_iter()
-            .map(|it| it.row)
-            .find(|row| row.requested_at <= opened && row.last_status == Some(429)))
-    }
-
-    async fn decide(&self, id: &str) -> Answer {
-        let id = EscalationId::parse(id).ok_or_else(|| not_found("escalation"))?;
-        let word = self.body["choice"].as_str().unwrap_or_default();
-        let choice = Choice::parse(word).ok_or_else(|| {
-            let words: Vec<&str> = Choice::ALL.iter().map(|choice| choice.word()).collect();
-            invalid(format!("`choice` is one of {}", words.join(", ")))
-        })?;
-        let decision = Decision {
-            choice,
-            by: self.operator.clone(),
-            note: self.body["note"]
-                .as_str()
-                .map(|note| note.chars().take(500).collect()),
-            typed: self.body["confirm"].as_str().map(str::to_owned),
-            version: self.body["version"]
-                .as_u64()
-                .and_then(|version| version.try_into().ok()),
-        };
-        match self.gateway.0.driver.decide(id, decision) {
-            Ok((account, receipt)) => {
-                durable(receipt).await?;
-                ok(json!({
-                    "escalation": id.to_string(),
-                    "account": account.as_str(),
-                    "choice": choice.word(),
-                    "decided_by": self.operator.as_str(),
-                }))
-            }
-            Err(refused) => Err(Box::new(refusal(&refused))),
-        }
     }
 
     // ---- agents, tasks, runs -------------------------------------------------
@@ -539,32 +433,7 @@ impl Call<'_> {
     }
 }
 
-fn refusal(refused: &DecisionError) -> Problem {
-    match refused {
-        DecisionError::NotOpen => {
-            let why = "there is no such open question: it was answered, or ran out";
-            Problem::of_request(RequestCode::Conflict, why)
-        }
-        DecisionError::NotOffered { offered } => {
-            let words: Vec<&str> = offered.iter().map(|choice| choice.word()).collect();
-            let why = format!("this can't be chosen; offered are {}", words.join(", "));
-            Problem::of_request(RequestCode::Conflict, why).with("offered", words)
-        }
-        DecisionError::Changed { version } => {
-            let why = "the action has changed since it was shown; look at it again";
-            Problem::of_request(RequestCode::Conflict, why).with("version", *version)
-        }
-        DecisionError::Unconfirmed { text } => {
-            let why = format!("this must be confirmed: `confirm` is the text {text:?}");
-            Problem::of_request(RequestCode::InvalidRequest, why).with("confirm", *text)
-        }
-        DecisionError::AuditUnavailable => {
-            Problem::of_action(rategov_core::action::problem::Code::AuditUnavailable)
-        }
-    }
-}
-
-fn journal_row(row: &JournalRow) -> Value {
+pub(super) fn journal_row(row: &JournalRow) -> Value {
     json!({
         "seq": row.seq.0,
         "at": rfc3339(row.wall),

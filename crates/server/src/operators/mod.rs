@@ -7,6 +7,7 @@
 
 mod api;
 mod metrics;
+mod questions;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

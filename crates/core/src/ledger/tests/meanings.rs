@@ -101,9 +101,9 @@ fn last_words(changes: &[Change]) -> String {
 fn an_exhausted_quota_waits_for_its_reset_or_is_probed_rarely() {
     let wait = Some(Span::from_secs(86_400));
     let named = said(Meaning::QuotaExhausted, 429, wait);
-    assert_eq!(last_words(&named), "closed Some(\"86400s\")");
+    assert_eq!(last_words(&named), "quota_exhausted Some(\"86400s\")");
     let nameless = said(Meaning::QuotaExhausted, 429, None);
-    assert_eq!(last_words(&nameless), "closed Some(\"600s\")");
+    assert_eq!(last_words(&nameless), "quota_exhausted Some(\"600s\")");
     let told = |changes: &[Change]| {
         changes
             .iter()
@@ -116,7 +116,7 @@ fn an_exhausted_quota_waits_for_its_reset_or_is_probed_rarely() {
 #[test]
 fn a_bill_that_is_not_paid_closes_until_somebody_resumes() {
     let changes = said(Meaning::Billing, 402, None);
-    assert_eq!(last_words(&changes), "closed None");
+    assert_eq!(last_words(&changes), "quota_exhausted None");
 
     let mut ledger = undeclared();
     let permit = send(&mut ledger, secs(10));

@@ -5,6 +5,7 @@ mod headers;
 mod learning;
 mod limits;
 mod meanings;
+mod reasons;
 mod refusals;
 mod restart;
 mod world;

@@ -1,0 +1,12 @@
+//! The whole process against what a machine does to it: a disk without space,
+//! signals, a second governor on the same folder, callers that come back.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod disk;
+mod repeats;
+mod stopping;
+mod world;
