@@ -1,8 +1,8 @@
 //! `cargo xtask sim`: hands seeds to the simulator of `crates/sim`.
 //!
-//! The simulator is a program of its own, built with optimisation because a long
-//! run is the point. Its arguments are the same words, so that a seed which a
-//! test printed can be pasted here.
+//! The simulator is a program of its own. Its arguments are the same words, so
+//! that a seed which a test printed can be pasted here. Whatever the profile, all
+//! assertions are on: a seed that failed in a test fails here.
 
 use std::path::Path;
 
@@ -15,6 +15,9 @@ use crate::tools;
 const PACKAGE: &str = "rategov-sim";
 /// Its program.
 const PROGRAM: &str = "sim";
+/// So many seeds are run with the build that the tests have left, about 20 a
+/// second and core, each twice. For more an optimised build pays for itself.
+const SEEDS_AS_TESTED: u64 = 2_000;
 
 /// Which seeds to run: from `first` up to, but not including, `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +27,9 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// The first `count` seeds.
-    pub const fn up_to(count: u64) -> Seeds {
-        Seeds {
-            first: 0,
-            end: count,
-        }
+    /// The seeds from `first` up to, but not including, `end`.
+    pub const fn between(first: u64, end: u64) -> Seeds {
+        Seeds { first, end }
     }
 
     /// Reads `--seed N` or `--seeds A..B`. The error is a sentence for a person.
@@ -64,6 +64,14 @@ impl Seeds {
         }
     }
 
+    /// How the simulator is built for them.
+    const fn profile(self) -> &'static str {
+        match self.end - self.first {
+            ..=SEEDS_AS_TESTED => "dev",
+            _ => "sim",
+        }
+    }
+
     /// The same seeds as words for the simulator.
     pub fn words(self) -> [String; 2] {
         if self.end - self.first == 1 {
@@ -83,7 +91,7 @@ pub fn run(root: &Path, seeds: Seeds) -> anyhow::Result<()> {
         bail!("crates/sim has no program `sim`\nhint: it belongs in crates/sim/src/bin/sim.rs");
     }
     let mut command = tools::cargo(root);
-    command.args(["run", "--quiet", "--release", "--locked"]);
+    command.args(["run", "--quiet", "--locked", "--profile", seeds.profile()]);
     command.args(["--package", PACKAGE, "--bin", PROGRAM, "--"]);
     tools::run(command.args(seeds.words()))
 }
@@ -115,6 +123,13 @@ mod tests {
         check(&["--seed", "7"], Ok("--seed 7"));
         check(&["--seeds", "0..1000"], Ok("--seeds 0..1000"));
         check(&["--seeds", "5..6"], Ok("--seed 5"));
+    }
+
+    #[test]
+    fn many_seeds_are_worth_an_optimised_build() {
+        assert_eq!(Seeds::between(7, 8).profile(), "dev");
+        assert_eq!(Seeds::between(1_000, 3_000).profile(), "dev");
+        assert_eq!(Seeds::between(0, 2_001).profile(), "sim");
     }
 
     #[test]

@@ -148,9 +148,19 @@ impl Fold {
         self.actions.get(&id)
     }
 
+    /// One send.
+    pub fn send(&self, id: ActionId, kind: SendKind, number: AttemptNo) -> Option<&AttemptRow> {
+        self.attempts.get(&(id, kind, number))
+    }
+
     /// All sends.
     pub fn sends(&self) -> impl Iterator<Item = &AttemptRow> {
         self.attempts.values()
+    }
+
+    /// All tasks.
+    pub fn tasks(&self) -> impl Iterator<Item = &TaskRow> {
+        self.tasks.values()
     }
 
     /// All questions.

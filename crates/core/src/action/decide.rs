@@ -25,7 +25,7 @@
 use super::budget::{TaskAllowance, Used};
 use super::key;
 use super::lookup;
-use super::next::{Charge, HandBack, Next, RetryWhy, Unresolved};
+use super::next::{Beyond, Charge, HandBack, Next, RetryWhy, Unresolved};
 use super::outcome::{
     AfterUnknown, Body, Certainty, Evidence, Lost, NotSent, certainty, counted_as, meaning, outcome,
 };
@@ -68,7 +68,8 @@ pub struct Judged<'a> {
     pub to_agent: ToAgent,
     /// Now.
     pub now: Moment,
-    /// The scopes' `next_allowed_at`.
+    /// Until when a refusal holds one of its scopes; [`Moment::NEVER`] until a
+    /// person reopens it.
     pub gate: Moment,
     /// Until when the caller is held; [`Moment::NEVER`] for `respond-async`.
     pub held_until: Moment,
@@ -432,6 +433,12 @@ fn last_word(input: &Judged<'_>, hand_back: Option<HandBack>) -> Next {
         Evidence::Answered { .. } => return Next::Deliver { hand_back },
         Evidence::NotSent(NotSent::Certificate) => Code::UpstreamCertificate,
         Evidence::NotSent(NotSent::Withdrawn) => Code::Cancelled,
+        // It would be tried again, but for a scope that only a person can open.
+        Evidence::NotSent(_)
+            if input.is_first() && hand_back.is_some_and(|b| b.beyond == Beyond::Reopening) =>
+        {
+            Code::QuotaExhausted
+        }
         Evidence::NotSent(_) => Code::UpstreamUnreachable,
         Evidence::NotProcessed => Code::UpstreamRefused,
         Evidence::Lost(Lost::TimedOut) if input.class != Class::Generation => Code::UpstreamTimeout,

@@ -66,6 +66,7 @@ pub enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandBack {
     /// When a send could have been tried; the time to tell the caller.
+    /// [`Moment::NEVER`] if that is up to a person.
     pub at: Moment,
     /// Which bound it went beyond.
     pub beyond: Beyond,
@@ -79,7 +80,13 @@ impl HandBack {
         match self.beyond {
             Beyond::Hold => None,
             Beyond::WaitBudget | Beyond::Deadline => Some(Trigger::WaitBeyondDeadline),
+            Beyond::Reopening => Some(Trigger::QuotaExhausted),
         }
+    }
+
+    /// The time to tell the caller, if anybody can say one.
+    pub fn retry_at(&self) -> Option<Moment> {
+        Some(self.at).filter(|at| *at < Moment::NEVER)
     }
 }
 
@@ -92,6 +99,8 @@ pub enum Beyond {
     WaitBudget,
     /// The deadline of the action or of its task.
     Deadline,
+    /// None that time could reach: a scope is closed until a person reopens it.
+    Reopening,
 }
 
 /// Which budget of the scope pays for a repeat.

@@ -8,7 +8,8 @@
 //! now + 60 s. `Retry-After: 50` → the send is due at 50–55 s, inside all
 //! bounds. `Retry-After: 65` → beyond the hold, handed back with "65 s".
 //! `Retry-After: 75` → beyond the 70 s that are left to wait. `Retry-After: 58`
-//! → due at 58–60 s: jitter gives way to the bound, the hint never does.
+//! → due at 58–60 s: jitter gives way to the bound, the hint never does. A scope
+//! that is closed until somebody reopens it → handed back at once, without a time.
 
 use super::backoff::{self, RetryNo};
 use super::decide::{Judged, Replay};
@@ -86,6 +87,14 @@ pub(super) fn hint(evidence: &Evidence) -> Option<Span> {
 }
 
 fn due(input: &Judged<'_>, pace: Pace) -> Result<Moment, HandBack> {
+    if input.gate == Moment::NEVER {
+        // No bound is beyond this, not even "none": nobody waits for a person's
+        // next visit to the provider.
+        return Err(HandBack {
+            at: Moment::NEVER,
+            beyond: Beyond::Reopening,
+        });
+    }
     let n = RetryNo::after(input.used.attempts);
     let hint = hint(input.evidence);
     let (least, wait) = match (pace, input.evidence) {

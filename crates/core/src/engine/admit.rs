@@ -114,10 +114,7 @@ impl Engine {
             self.forget_finished(key);
             self.keys.insert(key.clone(), id);
         }
-        self.equals
-            .entry(requested.fingerprint)
-            .or_default()
-            .insert(id);
+        self.equals.insert((requested.fingerprint, id));
         if let Caller::Held(until) = live.caller {
             self.timers.arm(until, Timer::Hold(id));
         }
@@ -149,8 +146,8 @@ impl Engine {
                 };
             }
         }
-        let equals = self.equals.get(&requested.fingerprint);
-        for id in equals.into_iter().flatten() {
+        let of = |id| (requested.fingerprint, ActionId(id));
+        for (_, id) in self.equals.range(of(0)..=of(u128::MAX)) {
             let Some(live) = self.actions.get(id) else {
                 continue;
             };

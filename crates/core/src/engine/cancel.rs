@@ -64,7 +64,6 @@ impl Engine {
         if live.row.cancelled || self.outbox.is_poisoned() {
             return;
         }
-        live.forbidden = true;
         self.record(now, id, Event::Cancelled { action: id, by });
         let live = &self.actions[&id];
         let is_write = live.row.requested.class.is_write();
@@ -123,7 +122,13 @@ impl Engine {
             None => false,
         };
         let may_have_arrived = on_the_wire || live.row.uncertain;
-        let output = match (live.row.requested.class.is_write(), may_have_arrived) {
+        let is_write = live.row.requested.class.is_write();
+        if live.row.requested.detached && !is_write {
+            // Nobody waits for it here; whoever takes the account up sends it again.
+            self.actions.remove(&id);
+            return;
+        }
+        let output = match (is_write, may_have_arrived) {
             // Its answer, if one comes, passes to its caller: a read changes nothing.
             (false, _) if on_the_wire => return,
             (true, true) => Output::Finish {

@@ -193,7 +193,6 @@ impl Engine {
             }
             Effect::Supersede => self.supersede(now, chance, id),
             Effect::End | Effect::EndWithInstruction => {
-                live.forbidden = true;
                 self.end_as_decided(now, id, choice, applied, said);
             }
         }
@@ -308,7 +307,6 @@ impl Engine {
         let Some(live) = self.actions.get_mut(&id) else {
             return;
         };
-        live.forbidden = true;
         let (state, code, why) = match live.row.uncertain {
             true => (
                 State::AbandonedUnknown,

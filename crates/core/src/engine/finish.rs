@@ -16,9 +16,8 @@ use crate::word::State;
 const FINISHED_KEYS_MAX: usize = 10_000;
 
 impl Engine {
-    /// Ends an action. What `output` says leaves once the end is durable, if it
-    /// is a write's: its result is stored before its caller sees it. A read's
-    /// answer need not wait for the disk: nothing relies on its record.
+    /// Ends an action. What `output` says leaves once the end is durable, unless
+    /// nothing relies on its record ([`Live::answers_at_once`]).
     pub(super) fn finish(
         &mut self,
         now: Moment,
@@ -38,7 +37,7 @@ impl Engine {
             !(live.row.uncertain && state == State::FailedDefinite),
             "failed is said only of what certainly did not happen"
         );
-        let is_write = live.row.requested.class.is_write();
+        let at_once = live.answers_at_once();
         let event = Event::Terminal {
             action: id,
             state,
@@ -52,10 +51,10 @@ impl Engine {
             return;
         };
         self.disarm_all(&live);
-        self.remember_finished(&live, state);
+        self.remember_finished(&live);
         match output {
-            Some(output) if is_write => self.outbox.after(seq, output),
-            Some(output) => self.outbox.free(output),
+            Some(output) if at_once => self.outbox.free(output),
+            Some(output) => self.outbox.after(seq, output),
             None => {}
         }
     }
@@ -140,28 +139,21 @@ impl Engine {
     }
 
     /// Remembers a finished key for a while, and forgets the rest.
-    fn remember_finished(&mut self, live: &Live, state: State) {
+    fn remember_finished(&mut self, live: &Live) {
         let requested = &live.row.requested;
-        if let Some(equals) = self.equals.get_mut(&requested.fingerprint) {
-            equals.remove(&live.id());
-            if equals.is_empty() {
-                self.equals.remove(&requested.fingerprint);
-            }
-        }
+        self.equals.remove(&(requested.fingerprint, live.id()));
         let Some(key) = requested.key.clone() else {
             return;
         };
         if self.keys.get(&key) == Some(&live.id()) {
             self.keys.remove(&key);
         }
-        let stays_ended =
-            live.forbidden || !matches!(state, State::CancelledNotSent | State::FailedDefinite);
         self.finishes += 1;
         let finished = Finished {
             order: self.finishes,
             action: live.id(),
             payload: Payload::of(requested),
-            again: (!stays_ended && live.may_be_sent_anew()).then(|| live.used()),
+            again: live.row.may_be_sent_anew().then(|| live.used()),
         };
         self.forget_finished(&key);
         self.finished_order.insert(finished.order, key.clone());

@@ -11,10 +11,10 @@ use crate::action::next::{Charge, HandBack, Next};
 use crate::action::outcome::{Body, Evidence, Lost, Upload};
 use crate::action::problem::Code;
 use crate::event::{Event, bounded_text};
-use crate::id::ActionId;
+use crate::id::{ActionId, Scope};
 use crate::observe::{Facts, Meaning};
 use crate::time::{Moment, Span};
-use crate::word::{Cause, Outcome, State};
+use crate::word::{Cause, Outcome, State, Trigger};
 
 /// The provider's answer stands because the action may not wait any longer.
 pub(super) const WAIT_EXHAUSTED: &str = "wait_exhausted";
@@ -73,8 +73,24 @@ impl Engine {
                 self.schedule_attempt(now, id, earliest, cause, why.word(), Budgets::Bind);
             }
             Next::Escalate { trigger, why } => self.ask_about(now, chance, id, trigger, why.says()),
+            Next::GiveUp {
+                code: Code::QuotaExhausted,
+                ..
+            } => self.give_up_on_shut(now, chance, id),
             Next::GiveUp { code, hand_back } => self.give_up(now, id, code, hand_back),
         }
+    }
+
+    /// Nothing of it left, and a scope is closed until a person reopens it: it is
+    /// refused like a call that arrives now (R-SCHED-4).
+    pub(super) fn give_up_on_shut(&mut self, now: Moment, chance: &mut Chance, id: ActionId) {
+        let live = &self.actions[&id];
+        let scope = self.shut_scope(now, live);
+        let scope = scope.unwrap_or_else(|| self.scope.clone());
+        let why = until_reopened(&scope);
+        let code = Code::QuotaExhausted;
+        self.finish_with(now, id, State::FailedDefinite, code, &why, None);
+        self.ask_about_scope(now, chance, scope, Trigger::QuotaExhausted, &why);
     }
 
     fn give_up(&mut self, now: Moment, id: ActionId, code: Code, hand_back: Option<HandBack>) {
@@ -84,7 +100,7 @@ impl Engine {
             (Code::Cancelled, false) => State::CancelledNotSent,
             _ => State::FailedDefinite,
         };
-        let retry_at = hand_back.map(|hand_back| hand_back.at);
+        let retry_at = hand_back.and_then(|hand_back| hand_back.retry_at());
         self.finish_with(now, id, state, code, code.problem().detail, retry_at);
     }
 
@@ -112,11 +128,15 @@ impl Engine {
         {
             // Its end is told later; the head may leave now.
             let state = State::Dispatching;
-            self.outbox.free(Output::Deliver {
+            let output = Output::Deliver {
                 action: id,
                 attempt,
                 state,
-            });
+            };
+            match live.answers_at_once() {
+                true => self.outbox.free(output),
+                false => self.outbox.after_all(output),
+            }
             return;
         }
         let state = match outcome {
@@ -129,7 +149,9 @@ impl Engine {
             _ => PROVIDER_ANSWER,
         };
         let ask = hand_back.and_then(|hand_back| hand_back.trigger());
-        let scope = live.setup.scopes.first().unwrap_or(&self.scope).clone();
+        let scope = self
+            .shut_scope(now, live)
+            .unwrap_or_else(|| live.setup.scopes.first().unwrap_or(&self.scope).clone());
         self.finish(now, id, state, code, |_| {
             Some(Output::Deliver {
                 action: id,
@@ -138,8 +160,11 @@ impl Engine {
             })
         });
         if let Some(trigger) = ask {
-            let why = "a refused call would have to wait longer than its budget allows";
-            self.ask_about_scope(now, chance, scope, trigger, why);
+            let why = match trigger {
+                Trigger::QuotaExhausted => until_reopened(&scope),
+                _ => "a refused call would have to wait longer than its budget allows".to_owned(),
+            };
+            self.ask_about_scope(now, chance, scope, trigger, &why);
         }
     }
 
@@ -159,10 +184,7 @@ impl Engine {
         let waited = live.row.waited + wait;
         let attempt = live.row.attempts + 1;
         let task = live.task_key();
-        let left = live
-            .used()
-            .wait_left(&live.setup.limits)
-            .min(live.task.wait);
+        let left = self.wait_left(id);
         self.record(
             now,
             id,
@@ -273,7 +295,7 @@ impl Engine {
                 self.finish_with(now, id, State::AbandonedUnknown, code, detail, None);
             }
             None => {
-                let trigger = crate::word::Trigger::UncertainEffect;
+                let trigger = Trigger::UncertainEffect;
                 self.ask_about(now, chance, id, trigger, why);
             }
         }
@@ -282,6 +304,12 @@ impl Engine {
     /// The time that a repeat may still wait.
     pub(super) fn wait_left(&self, id: ActionId) -> Span {
         let live = &self.actions[&id];
-        live.used().wait_left(&live.setup.limits)
+        let own = live.used().wait_left(&live.setup.limits);
+        own.min(live.task.wait)
     }
+}
+
+/// Why a call does not wait for a scope that only a person can open.
+pub(super) fn until_reopened(scope: &Scope) -> String {
+    format!("{scope} is closed until somebody reopens it")
 }

@@ -59,6 +59,15 @@ pub struct Setup {
     pub may_send_new: bool,
 }
 
+/// How an action goes on that a restart found.
+#[derive(Clone, Debug)]
+pub struct Resumption {
+    /// How it is to be treated, as its route says now.
+    pub setup: Setup,
+    /// What its task still allows.
+    pub task: TaskAllowance,
+}
+
 /// A call that asks to be sent.
 #[derive(Clone, Debug)]
 pub struct Submit {

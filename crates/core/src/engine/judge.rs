@@ -11,28 +11,30 @@ use crate::action::outcome::{AfterUnknown, Evidence};
 use crate::id::{AttemptNo, Scope};
 use crate::observe::Meaning;
 use crate::time::Moment;
-use crate::word::Mode;
 
 impl Engine {
-    /// Until when the provider itself holds a scope of the action. Only a refusal
-    /// needs it, and most answers are none.
+    /// Until when the provider itself holds a scope of the action, which is
+    /// [`Moment::NEVER`] until a person reopens it. Only a refusal needs it, and
+    /// most answers are none.
     fn gate(&self, now: Moment, live: &Live, evidence: &Evidence) -> Moment {
         if let Evidence::Answered { facts, .. } = evidence
             && facts.meaning == Meaning::Ok
         {
             return now;
         }
-        let held = |scope: &Scope| {
-            let state = self.ledger.state(now, scope)?;
-            let held = matches!(state.mode, Mode::Closed | Mode::Probing);
-            state.next_allowed_at.filter(|_| held)
-        };
-        live.setup
-            .scopes
-            .iter()
-            .filter_map(held)
-            .max()
-            .unwrap_or(now)
+        self.held_until(now, live)
+    }
+
+    /// The latest end of what holds a scope of an action; `now` if nothing does.
+    pub(super) fn held_until(&self, now: Moment, live: &Live) -> Moment {
+        let held = |scope| self.ledger.held_until(now, scope);
+        live.setup.scopes.iter().map(held).max().unwrap_or(now)
+    }
+
+    /// The scope of an action that is closed until a person reopens it.
+    pub(super) fn shut_scope(&self, now: Moment, live: &Live) -> Option<Scope> {
+        let is_shut = |scope: &&Scope| self.ledger.held_until(now, scope) == Moment::NEVER;
+        live.setup.scopes.iter().find(is_shut).cloned()
     }
 
     /// An action and what was seen of its last attempt, as the tables take it.

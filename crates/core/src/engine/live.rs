@@ -90,8 +90,6 @@ pub(super) struct Live {
     pub(super) last_word: LastWord,
     /// What the last attempt proved.
     pub(super) last_outcome: Option<Outcome>,
-    /// Whether somebody ordered it to stop: its key is not used again either.
-    pub(super) forbidden: bool,
 }
 
 impl Live {
@@ -113,7 +111,6 @@ impl Live {
             lookups_before: 0,
             last_word: LastWord::Nothing,
             last_outcome: None,
-            forbidden: false,
         }
     }
 
@@ -155,18 +152,15 @@ impl Live {
         self.row.lookups.saturating_sub(self.lookups_before)
     }
 
+    /// Whether its answer need not wait for the disk. A write's result is stored
+    /// before its caller sees it; and what runs without its caller is sent again
+    /// after a crash, so nobody may have its answer before the journal has it.
+    pub(super) fn answers_at_once(&self) -> bool {
+        !self.row.requested.class.is_write() && !self.row.requested.detached
+    }
+
     /// Whether somebody waits for it, or will fetch it.
     pub(super) fn is_wanted(&self) -> bool {
         self.row.requested.detached || matches!(self.caller, Caller::Held(_))
-    }
-
-    /// Whether a later call with its key may be sent: nothing of it had an
-    /// effect, and nobody forbade it.
-    pub(super) fn may_be_sent_anew(&self) -> bool {
-        let unapplied = matches!(
-            self.last_outcome,
-            None | Some(Outcome::NotSent | Outcome::Refused)
-        );
-        unapplied && !self.row.uncertain
     }
 }

@@ -36,6 +36,9 @@ impl Engine {
             None => self.ledger.lost(now, chance.draw(), wire.permit),
         };
         self.publish(now, &mut chance, changes);
+        if report.sent {
+            self.measure_spread(now, wire);
+        }
         let evidence = match report.sent {
             true => Evidence::NotProcessed,
             false => Evidence::NotSent(NotSent::Connect),

@@ -51,6 +51,7 @@ mod queue;
 mod restore;
 mod room;
 mod settle;
+mod spread;
 mod start;
 mod timers;
 mod ways;
@@ -60,7 +61,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use decision::DecisionError;
 pub use explain::{ActionView, QueueView};
 pub use input::{
-    BodyEnd, Chance, Decision, LookupReport, Marker, Report, Setup, Submit, TaskAllowance,
+    BodyEnd, Chance, Decision, LookupReport, Marker, Report, Resumption, Setup, Submit,
+    TaskAllowance,
 };
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};
 
@@ -94,7 +96,7 @@ pub struct Engine {
     /// Keys of actions in hand.
     keys: BTreeMap<String, ActionId>,
     /// Actions in hand by what they ask for.
-    equals: BTreeMap<Fingerprint, BTreeSet<ActionId>>,
+    equals: BTreeSet<(Fingerprint, ActionId)>,
     finished: BTreeMap<String, admit::Finished>,
     finished_order: BTreeMap<u64, String>,
     finishes: u64,
@@ -108,6 +110,7 @@ pub struct Engine {
     /// When the dispatcher has something new to try.
     wake: Moment,
     pulse: outlook::Pulse,
+    spread: spread::Spread,
     retry_budget: RatioBudget,
     refusals: BTreeMap<Scope, RefusalWindow>,
     outbox: outbox::Outbox,
@@ -129,7 +132,7 @@ impl Engine {
             asks: BTreeMap::new(),
             next_ask: 1,
             keys: BTreeMap::new(),
-            equals: BTreeMap::new(),
+            equals: BTreeSet::new(),
             finished: BTreeMap::new(),
             finished_order: BTreeMap::new(),
             finishes: 0,
@@ -140,6 +143,7 @@ impl Engine {
             timers: Timers::default(),
             wake: Moment::NEVER,
             pulse: outlook::Pulse::default(),
+            spread: spread::Spread::default(),
             refusals: BTreeMap::new(),
             outbox: outbox::Outbox::new(),
         }

@@ -68,6 +68,11 @@ impl Outbox {
         }
     }
 
+    /// Lets an output leave once everything that was recorded so far is committed.
+    pub(super) fn after_all(&mut self, output: Output) {
+        self.after(self.last, output);
+    }
+
     /// Lets an output leave that relies on nothing.
     pub(super) fn free(&mut self, output: Output) {
         self.ready.push_back(output);

@@ -64,9 +64,13 @@ impl Engine {
             && ready_at <= now
         {
             load.keep_back(group, ask);
+            self.schedule.remove(ask);
             return;
         }
-        self.schedule.insert(now, waiter);
+        // A call that has just been admitted is there already.
+        if self.schedule.get(ask).is_none() {
+            self.schedule.insert(now, waiter);
+        }
     }
 
     /// Sets a call aside that the schedule offered, because its agent has as

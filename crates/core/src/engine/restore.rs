@@ -17,12 +17,12 @@
 //! crash may have come between any two records; so each of them leaves enough
 //! in the row to go on from ([`ActionRow::code`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Engine;
 use super::follow::{Budgets, WAIT_EXHAUSTED};
-use super::input::{Chance, Setup};
+use super::input::{Chance, Resumption, Setup, TaskAllowance};
 use super::live::{LastWord, Live, Turn};
 use super::timers::Timer;
 use crate::action::backoff::{self, RetryNo};
@@ -42,9 +42,9 @@ use crate::word::{Cause, Class, Outcome, State, Trigger};
 const SAME_EVENT: Span = Span::from_secs(1);
 
 impl Engine {
-    /// The engine of an account as the tables have it. `setups` says how each
-    /// action in hand is to be treated, whether or not anybody runs it; an
-    /// action without one has no route any more and gets what is safe.
+    /// The engine of an account as the tables have it. `resumptions` says how
+    /// each action in hand goes on, whether or not anybody runs it; an action
+    /// without one has no route any more and gets what is safe.
     ///
     /// Cost: O(n log n) in the rows.
     pub fn restore(
@@ -54,7 +54,7 @@ impl Engine {
         now: Moment,
         mut chance: Chance,
         tables: Tables,
-        setups: &BTreeMap<ActionId, Setup>,
+        resumptions: &BTreeMap<ActionId, Resumption>,
     ) -> Engine {
         let mut engine = Engine::new(account.clone(), scope, policy);
         let scopes: Vec<_> = tables
@@ -73,13 +73,16 @@ impl Engine {
         let mut rows = tables.actions;
         rows.retain(|row| !row.state.is_final());
         rows.sort_by_key(|row| row.requested.action);
-        let superseding: Vec<ActionId> =
+        let superseding: BTreeSet<ActionId> =
             rows.iter().filter_map(|row| row.requested.parent).collect();
         let ids: Vec<ActionId> = rows.iter().map(|row| row.requested.action).collect();
         for row in rows {
-            let setup = setups.get(&row.requested.action).cloned();
-            let setup = setup.unwrap_or_else(|| engine.setup_without_route(&row));
-            engine.take_up(row, setup);
+            let known = resumptions.get(&row.requested.action).cloned();
+            let resumption = known.unwrap_or_else(|| Resumption {
+                setup: engine.setup_without_route(&row),
+                task: TaskAllowance::UNLIMITED,
+            });
+            engine.take_up(row, resumption);
         }
         engine.close_lost_lookups(now, &tables.attempts);
         for id in ids {
@@ -90,7 +93,7 @@ impl Engine {
         engine
     }
 
-    fn take_up(&mut self, row: ActionRow, setup: Setup) {
+    fn take_up(&mut self, row: ActionRow, Resumption { setup, task }: Resumption) {
         let id = row.requested.action;
         let requested = Arc::clone(&row.requested);
         let ask = self.next_ask;
@@ -98,12 +101,10 @@ impl Engine {
         if let Some(key) = &requested.key {
             self.keys.insert(key.clone(), id);
         }
-        self.equals
-            .entry(requested.fingerprint)
-            .or_default()
-            .insert(id);
+        self.equals.insert((requested.fingerprint, id));
         let lane = self.lanes.of(&setup.scopes);
         let mut live = Live::new(row, setup, ask, lane);
+        live.task = task;
         live.last_outcome = Outcome::parse(&live.row.code);
         if 0 < live.row.attempts {
             // Its answers are gone with the process; this much is known of them.

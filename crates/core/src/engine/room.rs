@@ -10,6 +10,7 @@
 //! was sent before, the arriving call is turned away.
 
 use super::Engine;
+use super::follow::until_reopened;
 use super::live::{Caller, Live, Turn};
 use super::outlook::{Line, Wait};
 use super::output::{Output, Refusal, WaitReason};
@@ -52,8 +53,20 @@ impl Engine {
         self.fits_in_time(now, live, arriving)
     }
 
-    /// Whether the call can start while somebody waits for it.
+    /// Whether the call can start while somebody waits for it. If so it has its
+    /// place in the schedule already: its position is asked of the queue itself,
+    /// and counts what it will count while the call waits.
     fn fits_in_time(&mut self, now: Moment, live: &Live, arriving: Waiter) -> Result<(), Refusal> {
+        let ask = arriving.ask;
+        self.schedule.insert(now, arriving);
+        let fits = self.starts_in_time(now, live);
+        if fits.is_err() {
+            self.schedule.remove(ask);
+        }
+        fits
+    }
+
+    fn starts_in_time(&self, now: Moment, live: &Live) -> Result<(), Refusal> {
         let requested = &live.row.requested;
         let call = super::dispatch::call_of(&live.setup, requested);
         let held_until = match live.caller {
@@ -74,45 +87,42 @@ impl Engine {
             }) if at <= held_until.min(requested.deadline) => return Ok(()),
             Some(_) => {}
         }
-        // Its position is asked of the queue itself, so that it counts what it
-        // will count once the call waits: ranks, floors, a place that was kept.
-        let ask = arriving.ask;
-        self.schedule.insert(now, arriving);
-        let line = self.line_of(live);
-        self.schedule.remove(ask);
-        let Some(wait) = self.wait_of(now, &call, line) else {
+        let Some(wait) = self.wait_of(now, &call, self.line_of(live)) else {
             return Ok(());
         };
         let reason = wait.reason;
-        let Some(at) = wait.until else {
-            if let WaitReason::Scope(Reason::Closed | Reason::Exhausted) = reason {
-                let why = format!("{} is closed until somebody reopens it", wait.scope);
-                return Err(Refusal {
-                    scope: wait.scope,
-                    ..self.refusal(Code::QuotaExhausted, why, None)
-                });
-            }
-            return Ok(());
-        };
-        let at_the_earliest = format!(
-            "it could start in {} at the earliest ({})",
-            at.since(now),
-            reason.word()
-        );
         let exhausted = reason == WaitReason::Scope(Reason::Exhausted);
-        let (code, why, retry_at) = if exhausted && requested.deadline.min(held_until) < at {
-            let why = format!("{} is used up until then; {at_the_earliest}", wait.scope);
-            (Code::QuotaExhausted, why, Some(at))
-        } else if requested.deadline < at {
-            let left = requested.deadline.since(now);
-            let why = format!("{at_the_earliest}; its deadline is in {left}");
-            (Code::DeadlinePassed, why, None)
-        } else if held_until < at {
-            let held = held_until.since(now);
-            let why = format!("{at_the_earliest}; its caller is held for {held}");
-            (Code::HoldExceeded, why, Some(at))
-        } else {
-            return Ok(());
+        let shut = exhausted || reason == WaitReason::Scope(Reason::Closed);
+        let (code, why, retry_at) = match wait.until {
+            None if shut => {
+                let why = until_reopened(&wait.scope);
+                (Code::QuotaExhausted, why, None)
+            }
+            Some(at) if exhausted && requested.deadline.min(held_until) < at => {
+                let why = format!(
+                    "{} is used up until then; {}",
+                    wait.scope,
+                    at_the_earliest(now, at, reason)
+                );
+                (Code::QuotaExhausted, why, Some(at))
+            }
+            Some(at) if requested.deadline < at => {
+                let why = format!(
+                    "{}; its deadline is in {}",
+                    at_the_earliest(now, at, reason),
+                    requested.deadline.since(now)
+                );
+                (Code::DeadlinePassed, why, None)
+            }
+            Some(at) if held_until < at => {
+                let why = format!(
+                    "{}; its caller is held for {}",
+                    at_the_earliest(now, at, reason),
+                    held_until.since(now)
+                );
+                (Code::HoldExceeded, why, Some(at))
+            }
+            _ => return Ok(()),
         };
         Err(Refusal {
             scope: wait.scope,
@@ -239,4 +249,12 @@ impl Engine {
             self.refuse_live_with(now, id, refusal);
         }
     }
+}
+
+fn at_the_earliest(now: Moment, at: Moment, reason: WaitReason) -> String {
+    format!(
+        "it could start in {} at the earliest ({})",
+        at.since(now),
+        reason.word()
+    )
 }

@@ -8,7 +8,7 @@
 //! | a body that streamed on has ended | the seat is free, the action ends |
 
 use super::Engine;
-use super::follow::Budgets;
+use super::follow::{Budgets, WAIT_EXHAUSTED};
 use super::input::{BodyEnd, Chance, Report};
 use super::judge::LastWords;
 use super::live::{LastWord, OnWire, Open};
@@ -63,6 +63,7 @@ impl Engine {
             return;
         };
         live.task = report.task;
+        let said_before = live.last_word;
         let overtaken = wire.sent_at.is_none()
             && matches!(report.evidence, Evidence::NotSent(NotSent::Withdrawn))
             && !live.row.cancelled
@@ -77,6 +78,9 @@ impl Engine {
             live.open = Some(OnWire { what, ..wire });
         }
         self.teach(now, &mut chance, wire, &report.evidence);
+        if !matches!(report.evidence, Evidence::NotSent(_)) {
+            self.measure_spread(now, wire);
+        }
         if body != Body::Open {
             let agent = self.actions[&id].agent().clone();
             self.release(now, &mut chance, wire, &agent, &report.evidence);
@@ -122,7 +126,7 @@ impl Engine {
             self.drop_body(now, &mut chance, id, &report.evidence);
         }
         if overtaken {
-            self.wait_again(now, id);
+            self.wait_again(now, &mut chance, id, said_before);
         } else {
             self.follow(now, &mut chance, id, outcome, next);
         }
@@ -170,23 +174,26 @@ impl Engine {
     }
 
     /// An attempt was withdrawn because its scope had closed: it never left, so it
-    /// costs nothing, and it waits for the scope like any other.
-    fn wait_again(&mut self, now: Moment, id: ActionId) {
-        let due = match self.actions.get_mut(&id) {
-            Some(live) => {
-                live.extra_attempts += 1;
-                live.last_word = LastWord::Own(Code::HoldExceeded);
-                let held = live
-                    .setup
-                    .scopes
-                    .iter()
-                    .filter_map(|scope| self.ledger.state(now, scope)?.next_allowed_at);
-                held.max().unwrap_or(now).max(now)
-            }
-            None => return,
+    /// costs nothing, what was said of an earlier one stands, and it waits for the
+    /// scope like any other, unless only a person can open that again.
+    fn wait_again(&mut self, now: Moment, chance: &mut Chance, id: ActionId, said: LastWord) {
+        let Some(live) = self.actions.get_mut(&id) else {
+            return;
         };
+        live.extra_attempts += 1;
+        live.last_word = match said {
+            LastWord::Nothing => LastWord::Own(Code::HoldExceeded),
+            said => said,
+        };
+        let (is_first, uncertain) = (live.used().attempts == 0, live.row.uncertain);
+        let due = self.held_until(now, &self.actions[&id]);
         let why = "its scope closed before it left";
-        self.schedule_attempt(now, id, due, Cause::Policy, why, Budgets::Unsent);
+        match due {
+            Moment::NEVER if uncertain => self.stop_repeating(now, chance, id, why),
+            Moment::NEVER if is_first => self.give_up_on_shut(now, chance, id),
+            Moment::NEVER => self.give_last_word(now, id, WAIT_EXHAUSTED),
+            due => self.schedule_attempt(now, id, due, Cause::Policy, why, Budgets::Unsent),
+        }
     }
 
     /// Takes what is out for an action, if it is this.
@@ -212,6 +219,14 @@ impl Engine {
             }
         };
         self.publish(now, chance, changes);
+    }
+
+    /// A call that left was answered, or is lost: the limits learn how far apart
+    /// calls arrive.
+    pub(super) fn measure_spread(&mut self, now: Moment, wire: OnWire) {
+        if let Some(spread) = self.spread.took(now.since(wire.since)) {
+            self.ledger.set_spread(now, spread);
+        }
     }
 
     /// A send is over: its seats are free.

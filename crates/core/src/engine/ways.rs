@@ -44,10 +44,10 @@ impl From<Blocked> for InTheWay {
 /// What one round of dispatching has found out.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Until a call starts.
-    asked: RefCell<BTreeMap<(Lane, Priority), Way>>,
+    /// Until a call starts. Lists, because a round rarely meets more than a few.
+    asked: RefCell<Vec<(Lane, Priority, Way)>>,
     /// For the whole round.
-    tried: BTreeMap<(Lane, Priority), Way>,
+    tried: Vec<(Lane, Priority, Way)>,
     /// When the first of what is in the way is over.
     wake: Cell<Moment>,
 }
@@ -56,7 +56,7 @@ impl Found {
     pub(super) fn new() -> Found {
         Found {
             asked: RefCell::default(),
-            tried: BTreeMap::new(),
+            tried: Vec::new(),
             wake: Cell::new(Moment::NEVER),
         }
     }
@@ -68,7 +68,7 @@ impl Found {
             WaitReason::Spacing => Way::Held,
             _ => Way::Blocked,
         };
-        self.tried.insert((lane, priority), found);
+        self.tried.push((lane, priority, found));
     }
 
     /// A call started: what was asked may be another answer now.
@@ -95,16 +95,14 @@ pub(super) struct Ways<'e> {
 impl Ways<'_> {
     /// What a lane has for a rank.
     pub(super) fn way(&self, found: &Found, lane: Lane, priority: Priority) -> Way {
-        let key = (lane, priority);
-        if let Some(way) = found.tried.get(&key) {
-            return *way;
-        }
-        if let Some(way) = found.asked.borrow().get(&key) {
-            return *way;
+        let known = known(&found.tried, lane, priority)
+            .or_else(|| known(&found.asked.borrow(), lane, priority));
+        if let Some(way) = known {
+            return way;
         }
         let (way, until) = self.ask(lane, priority);
         found.wake.set(found.wake.get().min(until));
-        found.asked.borrow_mut().insert(key, way);
+        found.asked.borrow_mut().push((lane, priority, way));
         way
     }
 
@@ -135,6 +133,12 @@ impl Ways<'_> {
         let (scope, until) = free.max_by_key(|(_, until)| *until)?;
         (self.now < until).then(|| (scope.clone(), until))
     }
+}
+
+/// The latest answer of a list.
+fn known(answers: &[(Lane, Priority, Way)], lane: Lane, priority: Priority) -> Option<Way> {
+    let of = |(l, p, _): &&(Lane, Priority, Way)| (*l, *p) == (lane, priority);
+    answers.iter().rev().find(of).map(|(_, _, way)| *way)
 }
 
 /// How fast a scope can be used, as the spacing wants to know it.

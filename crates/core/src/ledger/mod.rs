@@ -117,7 +117,8 @@ impl Ledger {
     }
 
     /// The spread of the one-way delay to the provider as measured (p99.9). It
-    /// narrows the margin of 2 % of each window that holds without it.
+    /// narrows the margin of 2 % of each window that holds without it, down to
+    /// 50 ms. O(scopes).
     pub fn set_spread(&mut self, now: Moment, spread: Span) {
         self.spread = Some(spread);
         self.reset_rules(now);

@@ -11,6 +11,8 @@ mod reads;
 mod refusals;
 mod repeats;
 mod restarts;
+mod shut;
+mod spread;
 mod support;
 mod times;
 mod writes;

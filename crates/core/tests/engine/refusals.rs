@@ -353,3 +353,21 @@ fn an_overtaken_send_without_a_caller_is_withdrawn_for_good() {
     assert!(world.sends(id).is_empty());
     assert_eq!(world.state(id), State::CancelledNotSent);
 }
+
+#[test]
+fn a_repeat_that_a_closed_account_holds_longer_than_its_caller_is_handed_back_at_once() {
+    let script: Script = Box::new(|arrival: &Arrival| match arrival.agent.as_str() {
+        "ana" => Say::status(503).after(ms(300)),
+        _ => Say::wait(200),
+    });
+    let mut world = World::new().saying(script);
+    let id = world.submit(&read("ana").held(secs(60)));
+    world.pass(ms(50));
+    world.submit(&read("bob").held(secs(300)));
+    world.pass(secs(1));
+    assert_eq!(
+        world.reply(id),
+        Some(&Reply::Answer(1, State::FailedDefinite)),
+        "it is not kept waiting for what can't be"
+    );
+}

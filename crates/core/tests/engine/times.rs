@@ -231,3 +231,23 @@ fn a_spent_budget_stays_spent_over_a_restart() {
     world.settle();
     assert_eq!(world.arrivals.len(), 4, "nothing is left to repeat with");
 }
+
+#[test]
+fn a_task_binds_what_a_restart_takes_up() {
+    let mut world = World::new().saying(always(Say::lost()));
+    let call = keyed("ana", "k1");
+    let id = world.submit(&call);
+    world.pass(ms(50));
+    world.task = TaskAllowance {
+        retries: 0,
+        wait: Span::MAX,
+    };
+    world.crash();
+    world.pass(secs(100));
+    assert_eq!(world.sends(id).len(), 1);
+    assert_eq!(
+        world.state(id),
+        State::Escalated,
+        "not repeated: asked about"
+    );
+}

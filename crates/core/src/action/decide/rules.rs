@@ -304,6 +304,42 @@ fn only_what_a_person_can_change_is_brought_to_a_person() {
     assert_eq!(back(Beyond::Hold), None);
     assert_eq!(back(Beyond::WaitBudget), Some(Trigger::WaitBeyondDeadline));
     assert_eq!(back(Beyond::Deadline), Some(Trigger::WaitBeyondDeadline));
+    assert_eq!(back(Beyond::Reopening), Some(Trigger::QuotaExhausted));
+}
+
+#[test]
+fn nobody_waits_for_a_scope_that_only_a_person_can_open() {
+    let unpaid = |class, evidence| {
+        Case::new(class, evidence).with(|c| {
+            c.limits.max_wait = Span::MAX;
+            c.rest.task.wait = Span::MAX;
+            c.rest.gate = Moment::NEVER;
+        })
+    };
+    let back = HandBack {
+        at: Moment::NEVER,
+        beyond: Beyond::Reopening,
+    };
+    assert_eq!(back.retry_at(), None, "nobody can say when");
+    let hand_back = Some(back);
+
+    let answered = unpaid(Class::Read, limited(503, Meaning::Overloaded, None));
+    assert_eq!(answered.decide(), Next::Deliver { hand_back });
+
+    let never_left = unpaid(Class::UncertainWrite, Evidence::NotSent(NotSent::Dns));
+    let code = Code::QuotaExhausted;
+    assert_eq!(never_left.decide(), Next::GiveUp { code, hand_back });
+
+    // "Nothing was sent" is said of the action, not of its last attempt.
+    let sent_before = never_left.with(|c| c.rest.used.attempts = 2);
+    let code = Code::UpstreamUnreachable;
+    assert_eq!(sent_before.decide(), Next::GiveUp { code, hand_back });
+
+    let lost = unpaid(Class::IdempotentWrite, Evidence::Lost(Lost::Closed));
+    assert!(
+        matches!(lost.decide(), Next::Escalate { .. }),
+        "it may have happened"
+    );
 }
 
 #[test]

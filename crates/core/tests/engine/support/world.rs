@@ -8,30 +8,30 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rategov_core::action::outcome::{Evidence, NotSent};
+use rategov_core::action::outcome::Evidence;
 use rategov_core::engine::{
-    BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Refusal, Report, Setup,
-    TaskAllowance,
+    BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Refusal, Report,
+    Resumption, Setup, TaskAllowance,
 };
-use rategov_core::event::{CancelledBy, Durability, Event, Record};
+use rategov_core::event::{CancelledBy, Record};
 use rategov_core::fold::Fold;
 use rategov_core::id::{ActionId, AttemptNo, EscalationId, Operator, RecordSeq};
 use rategov_core::ledger::Change;
 use rategov_core::observe::Facts;
 use rategov_core::policy::AccountPolicy;
-use rategov_core::record::{ActionRow, EscalationRow};
+use rategov_core::record::ActionRow;
 use rategov_core::time::{Draw, Moment, Span};
 use rategov_core::word::{Choice, State};
 
 use super::call::{Call, account, own_scope, secs};
-use super::provider::{Arrival, Say, Script, What, in_turn};
+use super::provider::{Arrival, Script, in_turn};
 
 /// Where tests begin: not at the start of the clock, so that "a while ago" exists.
 pub(crate) const BEGIN: Moment = Moment::from_micros(10_000 * 1_000_000);
 
 /// What is still to come.
 #[derive(Debug)]
-enum Due {
+pub(super) enum Due {
     Commit(RecordSeq),
     Report(ActionId, AttemptNo, Evidence),
     Head(ActionId, AttemptNo, Facts, Span, BodyEnd),
@@ -67,12 +67,12 @@ pub(crate) struct World {
     pub(crate) task: TaskAllowance,
     pub(crate) faulted: bool,
     policy: AccountPolicy,
-    setups: BTreeMap<ActionId, Setup>,
-    calls: BTreeMap<ActionId, Call>,
-    folded: Fold,
-    committed: BTreeSet<RecordSeq>,
+    pub(super) setups: BTreeMap<ActionId, Setup>,
+    pub(super) calls: BTreeMap<ActionId, Call>,
+    pub(super) folded: Fold,
+    pub(super) committed: BTreeSet<RecordSeq>,
     due: BTreeMap<(Moment, u64), Due>,
-    aborted: BTreeSet<ActionId>,
+    pub(super) aborted: BTreeSet<ActionId>,
     serial: u64,
     random: u64,
     steps: u32,
@@ -228,11 +228,12 @@ impl World {
         self.faulted = false;
         self.folded = self.durable.clone();
         let tables = self.durable.tables(self.now, secs(3_600));
-        let setups: BTreeMap<ActionId, Setup> = self
-            .setups
-            .iter()
-            .filter(|(id, _)| has_route(**id))
-            .map(|(id, setup)| (*id, setup.clone()))
+        let routed = self.setups.iter().filter(|(id, _)| has_route(**id));
+        let resumptions: BTreeMap<ActionId, Resumption> = routed
+            .map(|(id, setup)| {
+                let (setup, task) = (setup.clone(), self.task);
+                (*id, Resumption { setup, task })
+            })
             .collect();
         let (now, chance) = (self.now, self.chance());
         self.engine = Engine::restore(
@@ -242,7 +243,7 @@ impl World {
             now,
             chance,
             tables,
-            &setups,
+            &resumptions,
         );
         self.records.clear();
         self.pump();
@@ -262,94 +263,9 @@ impl World {
         }
     }
 
-    // ---- what tests look at ----------------------------------------------------
-
-    /// The only open question.
-    pub(crate) fn question(&self) -> EscalationRow {
-        let open: Vec<_> = self.engine.escalations().collect();
-        assert_eq!(open.len(), 1, "{open:?}");
-        open[0].clone()
-    }
-
-    pub(crate) fn row(&self, id: ActionId) -> &ActionRow {
-        self.folded.action(id).unwrap()
-    }
-
-    pub(crate) fn state(&self, id: ActionId) -> State {
-        self.row(id).state
-    }
-
-    /// What its caller got last.
-    pub(crate) fn reply(&self, id: ActionId) -> Option<&Reply> {
-        self.replies.get(&id)?.last()
-    }
-
-    pub(crate) fn refusal(&self, id: ActionId) -> &Refusal {
-        match self.reply(id) {
-            Some(Reply::Refused(refusal)) => refusal,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// The code that the governor's own last word to it has.
-    pub(crate) fn code(&self, id: ActionId) -> &str {
-        match self.reply(id) {
-            Some(Reply::Own(_, code)) => code,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Sends of an action that reached the provider, look-ups apart.
-    pub(crate) fn sends(&self, id: ActionId) -> Vec<Moment> {
-        self.arrivals
-            .iter()
-            .filter(|arrival| arrival.action == id && matches!(arrival.what, What::Attempt(_)))
-            .map(|arrival| arrival.at)
-            .collect()
-    }
-
-    pub(crate) fn lookups(&self, id: ActionId) -> Vec<Moment> {
-        self.arrivals
-            .iter()
-            .filter(|arrival| arrival.action == id && matches!(arrival.what, What::Lookup(_)))
-            .map(|arrival| arrival.at)
-            .collect()
-    }
-
-    /// When each of all attempts reached the provider, since the beginning, in milliseconds.
-    pub(crate) fn arrived_ms(&self) -> Vec<u64> {
-        let attempts = self
-            .arrivals
-            .iter()
-            .filter(|arrival| matches!(arrival.what, What::Attempt(_)));
-        attempts
-            .map(|arrival| arrival.at.since(BEGIN).as_millis())
-            .collect()
-    }
-
-    /// The words of the records about an action, in order.
-    pub(crate) fn story(&self, id: ActionId) -> Vec<&'static str> {
-        self.records
-            .iter()
-            .filter(|record| record.event.action() == Some(id))
-            .map(|record| record.event.word())
-            .collect()
-    }
-
-    pub(crate) fn words(&self) -> Vec<&'static str> {
-        self.records
-            .iter()
-            .map(|record| record.event.word())
-            .collect()
-    }
-
-    pub(crate) fn find(&self, wanted: impl Fn(&Event) -> bool) -> Option<&Record> {
-        self.records.iter().find(|record| wanted(&record.event))
-    }
-
     // ---- how it works ----------------------------------------------------------
 
-    fn later(&mut self, span: Span, due: Due) {
+    pub(super) fn later(&mut self, span: Span, due: Due) {
         self.serial += 1;
         self.due.insert((self.now + span, self.serial), due);
     }
@@ -420,166 +336,6 @@ impl World {
             self.obey(output);
         }
         self.check();
-    }
-
-    fn obey(&mut self, output: Output) {
-        match output {
-            Output::Record(record) => {
-                let last = self.records.last().map_or(0, |last| last.seq.0);
-                assert_eq!(record.seq.0, last + 1, "a gap in the records");
-                self.folded
-                    .apply(Some(&account()), &record)
-                    .unwrap_or_else(|illegal| panic!("{illegal}"));
-                self.records.push(record.clone());
-                self.later(self.commit_after, Due::Commit(record.seq));
-            }
-            Output::Grant(grant) => {
-                let sent = |event: &Event| {
-                    matches!(event, Event::ActionSent { action, attempt, .. }
-                        if *action == grant.action && *attempt == grant.attempt)
-                };
-                self.assert_durable("a grant", sent);
-                let requested = |event: &Event| {
-                    matches!(event, Event::ActionRequested(requested)
-                        if requested.action == grant.action)
-                };
-                if grant.attempt == 1 && self.find(requested).is_some() {
-                    self.assert_durable("a grant", requested);
-                }
-                self.arrive(grant.action, What::Attempt(grant.attempt));
-            }
-            Output::Lookup(grant) => self.arrive(grant.action, What::Lookup(grant.lookup)),
-            Output::Refuse { action, refusal } => self.answer(action, Reply::Refused(refusal)),
-            Output::Join { action, existing } => self.answer(action, Reply::Joined(existing)),
-            Output::Deliver {
-                action,
-                attempt,
-                state,
-            } => self.answer(action, Reply::Answer(attempt, state)),
-            Output::Finish {
-                action,
-                state,
-                code,
-                ..
-            } => self.answer(action, Reply::Own(state, code.word().to_owned())),
-            Output::Child { parent, child } => {
-                let setup = self.setups[&parent].clone();
-                self.setups.insert(child.action, setup);
-                let call = self.calls[&parent].clone();
-                self.calls.insert(child.action, call);
-            }
-            Output::Abort { action } => {
-                self.aborted.insert(action);
-            }
-            Output::Changed(change) => self.changes.push(change),
-            Output::Faulted => self.faulted = true,
-            Output::OpenPath { .. }
-            | Output::Parked(_)
-            | Output::Continue { .. }
-            | Output::ChargeTask { .. }
-            | Output::Asked { .. } => {}
-        }
-    }
-
-    fn assert_durable(&self, what: &str, wanted: impl Fn(&Event) -> bool) {
-        let record = self
-            .records
-            .iter()
-            .rev()
-            .find(|record| wanted(&record.event));
-        let record = record.unwrap_or_else(|| panic!("{what} without its record"));
-        assert!(
-            self.committed.contains(&record.seq),
-            "{what} before its record is durable"
-        );
-        let action = record.event.action().and_then(|id| self.folded.action(id));
-        if action.is_some_and(|row| row.requested.class.is_write()) {
-            assert_eq!(record.durability, Durability::Power, "{what} of a write");
-        }
-    }
-
-    fn answer(&mut self, action: ActionId, reply: Reply) {
-        self.replies.entry(action).or_default().push(reply);
-    }
-
-    fn arrive(&mut self, action: ActionId, what: What) {
-        let row = self.folded.action(action).unwrap();
-        assert!(
-            !row.cancelled
-                || matches!(what, What::Lookup(_))
-                || self.was_sent_before_cancel(action),
-            "a cancelled action was sent"
-        );
-        if let (What::Attempt(n), true) = (what, self.engine.is_overtaken(action)) {
-            let evidence = Evidence::NotSent(NotSent::Withdrawn);
-            self.later(Span::ZERO, Due::Report(action, n, evidence));
-            return;
-        }
-        let arrival = Arrival {
-            at: self.now,
-            action,
-            what,
-            key: row.requested.key.clone(),
-            agent: row.requested.agent.to_string(),
-        };
-        let say = (self.script)(&arrival);
-        let left = !matches!(
-            say,
-            Say::Evidence(_, Evidence::NotSent(_)) | Say::LookupNotSent
-        );
-        if left {
-            self.arrivals.push(arrival);
-            self.engine.handle_sent(self.now, action);
-        }
-        match (say, what) {
-            (Say::Evidence(span, evidence), What::Attempt(n)) => {
-                self.later(span, Due::Report(action, n, evidence));
-            }
-            (Say::Stream(span, facts, end_after, end), What::Attempt(n)) => {
-                self.later(span, Due::Head(action, n, facts, end_after, end));
-            }
-            (Say::Found(span, found), What::Lookup(lookup)) => {
-                let report = self.lookup_report(action, lookup, found);
-                self.later(span, Due::Found(report));
-            }
-            (Say::LookupNotSent, What::Lookup(lookup)) => {
-                let found = rategov_core::event::Found::NoAnswer;
-                let report = LookupReport {
-                    sent: false,
-                    ..self.lookup_report(action, lookup, found)
-                };
-                self.later(Span::from_millis(10), Due::Found(report));
-            }
-            (Say::Silence, _) => {}
-            (say, what) => panic!("{say:?} is no answer to {what:?}"),
-        }
-    }
-
-    /// A grant that was under way when the cancellation came.
-    fn was_sent_before_cancel(&self, action: ActionId) -> bool {
-        let position = |word: &str| {
-            self.records.iter().rposition(|record| {
-                record.event.action() == Some(action) && record.event.word() == word
-            })
-        };
-        position("action_sent") < position("cancelled")
-    }
-
-    fn lookup_report(
-        &self,
-        action: ActionId,
-        lookup: u16,
-        found: rategov_core::event::Found,
-    ) -> LookupReport {
-        LookupReport {
-            action,
-            lookup,
-            found,
-            facts: None,
-            operation_id: None,
-            sent: true,
-            task: self.task,
-        }
     }
 
     fn check(&mut self) {

@@ -1,0 +1,47 @@
+//! `sim --seed N` runs one simulated world and prints what happens in it;
+//! `sim --seeds A..B` runs many, each twice, and prints the first that fails.
+
+use std::process::ExitCode;
+
+use rategov_sim::seeds;
+
+const USAGE: &str = "usage: sim --seed N | sim --seeds A..B";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["--seed", seed] => match seed.parse() {
+            Ok(seed) => seeds::run_once(seed, None, true)
+                .and_then(|_| seeds::run(seed))
+                .map(|ended| format!("seed {seed}: {ended:?}")),
+            Err(_) => return wrong(&format!("`{seed}` is no seed")),
+        },
+        ["--seeds", range] => match range_of(range) {
+            Some(range) => seeds::run_all(range).map(|sum| sum.to_string()),
+            None => return wrong(&format!("`{range}` is no range of seeds")),
+        },
+        _ => return wrong("nothing to run"),
+    };
+    match outcome {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn range_of(text: &str) -> Option<std::ops::Range<u64>> {
+    let (first, end) = text.split_once("..")?;
+    let range = first.parse().ok()?..end.parse().ok()?;
+    (range.start < range.end).then_some(range)
+}
+
+fn wrong(why: &str) -> ExitCode {
+    eprintln!("{why}\nhint: {USAGE}");
+    ExitCode::from(2)
+}
