@@ -94,7 +94,8 @@ def test_a_spent_time_budget_asks_a_person_and_cancelled_work_never_wakes(provid
     hold = 4
     settings = config.billing(provider, **read_policy(max_wait_seconds=1))
     governor = new_governor(settings, env=config.SECRETS)
-    refusal = {"status": 429, "headers": {"retry-after": str(hold)}, "body": {"error": CANARY}}
+    body = {"error": {"message": "too many calls"}, "request": {"name": CANARY}}
+    refusal = {"status": 429, "headers": {"retry-after": str(hold)}, "body": body}
     provider.script({"calls": "GET /records", **refusal})
     told = {"Rategov-Task": "sync-482", "Rategov-Goal": "copy the records"}
     with governor.agent("billing", **told) as agent:
@@ -113,7 +114,8 @@ def test_a_spent_time_budget_asks_a_person_and_cancelled_work_never_wakes(provid
         assert dossier["endpoint"] == "GET /records" and dossier["account"] == "billing/ops"
         assert dossier["attempts"][0]["status"] == 429
         everything = json.dumps(question)
-        assert CANARY not in everything, "no body in the dossier"
+        assert "too many calls" in everything, "the provider's own sentence"
+        assert CANARY not in everything, "nothing else of its body"
         assert config.BILLING_KEY not in everything
         # Another call of the task waits; then the task is cancelled.
         calls = Calls()

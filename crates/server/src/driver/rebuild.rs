@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use rategov_core::engine::Engine;
+use rategov_core::engine::{Engine, Resumption};
 use rategov_core::id::{Account, ActionId, Scope};
 use rategov_core::record::Tables;
-use rategov_core::tasks::TaskBook;
+use rategov_core::tasks::{TaskBook, task_key};
 use rategov_core::time::Moment;
 use rategov_store::Source;
 
@@ -55,7 +55,7 @@ impl Driver {
     fn install(&self, account: &Account, generation: u32, tables: Tables) -> Arc<Cell> {
         let now = self.0.clock.now();
         let resume = self.0.resume.get();
-        let mut setups: BTreeMap<ActionId, rategov_core::engine::Setup> = BTreeMap::new();
+        let mut resumptions: BTreeMap<ActionId, Resumption> = BTreeMap::new();
         let mut mailboxes = Vec::new();
         if let Some(resume) = resume {
             for row in &tables.actions {
@@ -63,7 +63,9 @@ impl Driver {
                 let Some(setup) = resume.setup(row) else {
                     continue;
                 };
-                setups.insert(id, setup);
+                let key = task_key(&row.requested.agent, row.requested.task.as_ref());
+                let task = lock(&self.0.tasks).allowance(&key);
+                resumptions.insert(id, Resumption { setup, task });
                 // A read that the life before still passes on keeps its runner.
                 if let Some(mailbox) = self.0.registry.open(id, generation) {
                     mailboxes.push((row.clone(), mailbox));
@@ -80,7 +82,7 @@ impl Driver {
             now,
             chance(),
             tables,
-            &setups,
+            &resumptions,
         );
         let cell = Arc::new(Cell::new(generation, engine));
         {
