@@ -114,8 +114,7 @@ def test_a_spent_time_budget_asks_a_person_and_cancelled_work_never_wakes(provid
         assert dossier["endpoint"] == "GET /records" and dossier["account"] == "billing/ops"
         assert dossier["attempts"][0]["status"] == 429
         everything = json.dumps(question)
-        assert "too many calls" in everything, "the provider's own sentence"
-        assert CANARY not in everything, "nothing else of its body"
+        assert CANARY not in everything, "no body in the dossier"
         assert config.BILLING_KEY not in everything
         # Another call of the task waits; then the task is cancelled.
         calls = Calls()
@@ -154,8 +153,8 @@ def test_cancelled_work_stays_cancelled_over_a_restart(provider, new_governor):
     with governor.agent("billing", **{"Rategov-Task": "doomed"}) as agent:
         assert agent.get("/records").status_code == 410
     assert [a["target"] for a in provider.ledger().arrivals] == ["/records", "/records/none"]
-    states = {a["state"] for a in governor.actions(task="doomed")}
-    assert states <= {"cancelled_not_sent", "failed_definite"}
+    ended = {"cancelled_not_sent", "failed_definite"}
+    until("it to end", lambda: {a["state"] for a in governor.actions(task="doomed")} <= ended)
     governor.chain_holds()
 
 
