@@ -112,16 +112,20 @@ impl Engine {
     }
 
     /// After a lost commit: whoever still waits is let go. Nothing is recorded;
-    /// what the journal knows decides what a rebuilt engine does.
-    pub(super) fn let_go_after_fault(&mut self, id: ActionId) {
+    /// what the journal knows decides what a rebuilt engine does. A read whose
+    /// grant left is its runner's, also while it dials: it stays here until that
+    /// reports, and is answered then.
+    pub(super) fn let_go_after_fault(&mut self, id: ActionId, never_granted: bool) {
         let Some(live) = self.actions.get(&id) else {
             return;
         };
-        let on_the_wire = match live.open {
-            Some(wire) => wire.sent_at.is_some() && !matches!(wire.what, Open::Lookup(_)),
-            None => false,
-        };
-        let may_have_arrived = on_the_wire || live.row.uncertain;
+        let out = live.open.filter(|wire| match wire.what {
+            Open::Attempt(_) => !never_granted,
+            Open::Body(_) => true,
+            Open::Lookup(_) => false,
+        });
+        let has_left = out.is_some_and(|wire| wire.sent_at.is_some());
+        let may_have_arrived = has_left || live.row.uncertain;
         let is_write = live.row.requested.class.is_write();
         if live.row.requested.detached && !is_write {
             // Nobody waits for it here; whoever takes the account up sends it again.
@@ -130,7 +134,7 @@ impl Engine {
         }
         let output = match (is_write, may_have_arrived) {
             // Its answer, if one comes, passes to its caller: a read changes nothing.
-            (false, _) if on_the_wire => return,
+            (false, _) if out.is_some() => return,
             (true, true) => Output::Finish {
                 action: id,
                 state: State::Unknown,

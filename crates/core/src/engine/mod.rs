@@ -175,10 +175,10 @@ impl Engine {
         if self.outbox.is_poisoned() {
             return;
         }
-        self.outbox.poison();
+        let never_granted = self.outbox.poison();
         let in_hand: Vec<ActionId> = self.actions.keys().copied().collect();
         for id in in_hand {
-            self.let_go_after_fault(id);
+            self.let_go_after_fault(id, never_granted.contains(&id));
         }
         self.outbox.free(Output::Faulted);
     }

@@ -6,18 +6,19 @@
 //! | the first byte may leave | its slot's window starts |
 //! | an attempt ended, or the head of its answer came | ledger, record, decision |
 //! | a body that streamed on has ended | the seat is free, the action ends |
+//! | a grant found nobody to carry it out | it counts as withdrawn, a look-up as unanswered |
 
 use super::Engine;
 use super::follow::{Budgets, WAIT_EXHAUSTED};
-use super::input::{BodyEnd, Chance, Report};
+use super::input::{BodyEnd, Chance, LookupReport, Report};
 use super::judge::LastWords;
-use super::live::{LastWord, OnWire, Open};
+use super::live::{LastWord, Live, OnWire, Open};
 use super::output::Output;
 use crate::action::decide::decide;
 use crate::action::next::Next;
 use crate::action::outcome::{Body, Certainty, Evidence, Lost, NotSent};
 use crate::action::problem::Code;
-use crate::event::{Event, bounded_text};
+use crate::event::{Event, Found, bounded_text};
 use crate::id::{ActionId, Agent, AttemptNo};
 use crate::observe::Facts;
 use crate::time::Moment;
@@ -171,6 +172,44 @@ impl Engine {
         };
         self.finish(now, id, state, code, |_| None);
         self.dispatch(now);
+    }
+
+    /// An instruction found nobody to carry it out. A grant counts as withdrawn and
+    /// a look-up as unanswered: nothing of either left, and no seat may stay taken
+    /// by a send that nobody makes. Whatever else nobody hears changes nothing.
+    pub fn handle_undelivered(&mut self, now: Moment, chance: Chance, output: &Output) {
+        let task_of = |id| self.actions.get(&id).map(|live: &Live| live.task);
+        match output {
+            Output::Grant(grant) => {
+                let Some(task) = task_of(grant.action) else {
+                    return;
+                };
+                let report = Report {
+                    action: grant.action,
+                    attempt: grant.attempt,
+                    evidence: Evidence::NotSent(NotSent::Withdrawn),
+                    bytes_written: 0,
+                    task,
+                };
+                self.handle_report(now, chance, report);
+            }
+            Output::Lookup(grant) => {
+                let Some(task) = task_of(grant.action) else {
+                    return;
+                };
+                let report = LookupReport {
+                    action: grant.action,
+                    lookup: grant.lookup,
+                    found: Found::NoAnswer,
+                    facts: None,
+                    operation_id: None,
+                    sent: false,
+                    task,
+                };
+                self.handle_lookup_report(now, chance, report);
+            }
+            _ => {}
+        }
     }
 
     /// An attempt was withdrawn because its scope had closed: it never left, so it

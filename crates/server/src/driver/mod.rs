@@ -22,6 +22,8 @@ mod rebuild;
 mod receipts;
 mod registry;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -46,7 +48,7 @@ pub use clock::Clock;
 pub use notice::Notice;
 pub use rebuild::account_scope;
 pub use receipts::{NotDurable, Receipt};
-pub use registry::{Mail, Mailbox, hold_open};
+pub use registry::{Mail, Mailbox};
 
 /// When fewer places than this are free in the journal's queue, new calls are
 /// turned away, so that what is under way always finds room.
@@ -334,7 +336,12 @@ impl Driver {
                 }
                 Output::Child { parent, child } => self.adopt(cell, parent, &child),
                 Output::Faulted => self.rebuild(cell),
-                output => self.0.registry.deliver(cell.generation, output),
+                output => {
+                    // Every open send has a runner that reports on it, or is over here.
+                    if let Some(unread) = self.0.registry.deliver(cell.generation, output) {
+                        engine.handle_undelivered(self.0.clock.now(), chance(), &unread);
+                    }
+                }
             }
         }
         cell.wake_at(engine.poll_timeout());
