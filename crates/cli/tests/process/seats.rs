@@ -103,6 +103,30 @@ async fn a_read_that_dials_when_writing_fails_is_answered() {
     out(&governor, "deaf/ops", 0).await;
 }
 
+#[tokio::test]
+async fn a_write_that_dials_ends_at_once_when_it_is_cancelled() {
+    let (world, _deaf) = with_a_deaf_provider().await;
+    let governor = world.home.governor().up().await;
+    let write = Call {
+        method: "POST",
+        fields: &[("idempotency-key", "stopped")],
+        ..Call::get("/deaf/records")
+    };
+    let dials = write.start(governor.agents).await.unwrap();
+    out(&governor, "deaf/ops", 1).await;
+    let cancel = Call {
+        method: "DELETE",
+        ..Call::get("/governor/v1/actions/stopped")
+    };
+    let cancelled = cancel.to(governor.agents).await.unwrap();
+    assert_eq!(cancelled.status, 202, "{}", cancelled.json());
+    let heard = dials.hear().await.expect("an answer");
+    assert_eq!(code(&heard), (410, json!("cancelled")), "{}", heard.json());
+    let action = rests(&governor, "stopped").await;
+    assert_eq!(action["state"], "cancelled_not_sent", "{action}");
+    out(&governor, "deaf/ops", 0).await;
+}
+
 /// A write is at its provider when its governor dies, and what it kept of it
 /// can't be read by the next one.
 async fn check_without_work_key(path: &str, state: &str) {

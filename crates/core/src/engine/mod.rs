@@ -64,6 +64,7 @@ pub use input::{
     BodyEnd, Chance, Decision, LookupReport, Marker, Report, Resumption, Setup, Submit,
     TaskAllowance,
 };
+pub use live::Leave;
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};
 
 use crate::action::breaker::Path;

@@ -115,6 +115,18 @@ fn a_read_whose_grant_was_lost_with_its_commit_is_refused() {
 }
 
 #[test]
+fn a_write_that_dials_when_a_commit_is_lost_does_not_leave_any_more() {
+    let mut world = World::new();
+    world.dial = secs(5);
+    let id = world.submit(&keyed("ana", "k1"));
+    world.pass(ms(50));
+    world.lose_from = Some(RecordSeq(3));
+    world.submit(&read("bob"));
+    world.pass(secs(10));
+    assert!(is_refused(&world, id) && world.arrivals.is_empty());
+}
+
+#[test]
 fn a_question_is_not_shown_before_it_is_durable() {
     let mut world = World::new().saying(always(Say::lost()));
     let id = world.submit(&write("ana"));

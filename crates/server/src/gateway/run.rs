@@ -61,8 +61,6 @@ pub struct Runner {
     pub(super) with_person: bool,
     /// When its callers are let go, sent or not.
     patience: Option<Instant>,
-    /// The grant that is on its way is not to be sent: nobody wants it.
-    pub(super) aborted: bool,
     /// Mail that came while something was on the wire, to be followed after it.
     kept: VecDeque<Output>,
 }
@@ -109,7 +107,6 @@ impl Runner {
             reason: None,
             with_person: false,
             patience: None,
-            aborted: false,
             kept: VecDeque::new(),
         }
     }
@@ -238,13 +235,11 @@ impl Runner {
                 self.finish(state, code, &why, operation_id, escalation, retry_at);
                 state.is_final()
             }
-            // With nothing on the wire it stops what may still be granted: a grant
-            // waits for its record, an abort overtakes it.
-            Output::Abort { .. } => {
-                self.aborted = true;
-                false
-            }
-            Output::Join { .. }
+            // An abort overtakes a grant, which waits for its record. With nothing on
+            // the wire there is nothing to stop: the engine remembers what it called
+            // back, and is asked before a byte leaves.
+            Output::Abort { .. }
+            | Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }
             | Output::OpenPath { .. }
