@@ -141,6 +141,11 @@ impl Driver {
         self.0.registry.open(action, cell.generation)
     }
 
+    /// Actions that somebody runs now.
+    pub fn runners(&self) -> usize {
+        self.0.registry.len()
+    }
+
     /// Held while an attempt of a write is out: a governor that stops waits for it.
     pub fn write_out(&self) -> TaskTrackerToken {
         self.0.writes_out.token()

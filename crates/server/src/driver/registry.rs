@@ -97,6 +97,11 @@ impl Registry {
         })
     }
 
+    /// How many actions have one.
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+
     /// Whether an action has a mailbox.
     pub(super) fn has(&self, action: ActionId) -> bool {
         lock(&self.0).contains_key(&action)
