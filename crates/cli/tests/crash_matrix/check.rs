@@ -13,6 +13,7 @@
 //! | a look-up settles by itself what can be looked up | the action's state |
 //! | a key that its provider honours is sent again by itself | the action's attempts |
 //! | a repeat of the call joins or gets the result, it is not sent again | ledger before and after |
+//! | nothing is left: no send that is out, no runner of what has ended | the metrics |
 //! | a key with another payload is refused | the answer, and the ledger |
 
 use rategov_sim::fake_provider::Handle;
@@ -24,6 +25,7 @@ use super::plan::Kind;
 use super::support::caller::{Heard, Unheard};
 use super::support::governor::Governor;
 use super::support::home::{LOOKUPS_MAX, SECRET};
+use super::support::wait::Wait;
 
 /// The writes that arrived at a provider.
 pub(crate) fn posts(provider: &Handle) -> Vec<Arrival> {
@@ -193,6 +195,37 @@ impl<'p> Facts<'p> {
             });
         }
         self.ledger_is_clean();
+    }
+
+    /// Every send that was granted is over, and nobody runs what has ended. The
+    /// end is told a moment before its runner is gone.
+    pub(crate) async fn nothing_left(&mut self, governor: &Governor, settled: &Settled) {
+        let Settled::As(action) = settled else {
+            return;
+        };
+        let runners = f64::from(u8::from(action["final"] != true));
+        let wait = Wait::begin();
+        loop {
+            let Ok(heard) = governor.ask("/metrics").await else {
+                return;
+            };
+            let text = String::from_utf8_lossy(&heard.body).into_owned();
+            let sum = |name: &str| -> f64 {
+                let of_name = text.lines().filter(|line| line.starts_with(name));
+                of_name
+                    .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
+                    .sum()
+            };
+            let left = (sum("rategov_on_the_wire"), sum("rategov_runners"));
+            if left == (0.0, runners) {
+                return;
+            }
+            if !wait.pause().await {
+                self.findings
+                    .push(format!("{left:?} are out and run at the end"));
+                return;
+            }
+        }
     }
 
     /// Whether no restart was a fresh start, and nobody is asked too early.

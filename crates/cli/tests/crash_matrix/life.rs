@@ -285,6 +285,7 @@ async fn last(
         facts.after_decision(decided.as_ref().ok(), &last);
     }
     facts.at_the_end(&last);
+    facts.nothing_left(&governor, &last).await;
     story.findings.append(&mut facts.findings);
     story.stop(governor).await;
 }

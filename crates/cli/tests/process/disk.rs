@@ -21,7 +21,7 @@ use crate::support::wait::Wait;
 use crate::world::{World, Write, rests};
 
 /// A disk that can be filled and freed while a governor works on it.
-trait Disk {
+pub(crate) trait Disk {
     /// Nothing more can be written.
     fn fill(&self, governor: &Governor);
     /// It can again.
@@ -31,7 +31,7 @@ trait Disk {
 }
 
 /// The bound on the size of files.
-struct Bound;
+pub(crate) struct Bound;
 
 impl Bound {
     fn set(governor: &Governor, bytes: Option<u64>) {

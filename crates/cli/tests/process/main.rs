@@ -8,5 +8,6 @@ mod support;
 
 mod disk;
 mod repeats;
+mod seats;
 mod stopping;
 mod world;

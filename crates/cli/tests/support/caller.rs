@@ -16,7 +16,7 @@ pub(crate) struct Heard {
     /// Its status.
     pub(crate) status: u16,
     head: String,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// Why no whole answer came.

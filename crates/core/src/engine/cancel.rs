@@ -6,14 +6,19 @@
 //! | waits to repeat an attempt of unknown outcome | look-ups if possible, else ends as unknown |
 //! | is being looked up | look-ups go on; no attempt follows |
 //! | is with a person | stays there; nothing that sends is offered any more |
+//! | is granted, its first byte has not left | it is called back: that byte never leaves |
 //! | a read or generation is out | the wire is stopped |
 //! | a write is out | it finishes and its result is stored; no attempt follows |
 //!
-//! A caller that merely leaves withdraws what still waits; its key may come back.
+//! "Has left" is decided here, under the engine's lock, by the question that comes
+//! just before the first byte ([`Engine::handle_sent`]), so a confirmed cancellation
+//! can't be overtaken by a send that was still dialling.
+//!
+//! A caller that merely leaves withdraws what still waits or dials; its key may come back.
 
 use super::Engine;
 use super::input::Chance;
-use super::live::{Live, Open, Turn};
+use super::live::{Leave, Live, OnWire, Open, Turn};
 use super::output::Output;
 use crate::action::problem::Code;
 use crate::event::{CancelledBy, Event};
@@ -21,6 +26,16 @@ use crate::id::{ActionId, Agent, Task};
 use crate::tasks::task_key;
 use crate::time::Moment;
 use crate::word::State;
+
+/// Whether a send can be stopped without leaving something unknown behind.
+fn may_be_stopped(wire: OnWire, is_write: bool) -> bool {
+    match wire.what {
+        Open::Attempt(_) => !is_write || wire.sent_at.is_none(),
+        Open::Body(_) => !is_write,
+        // A look-up settles what was sent, whoever wants it.
+        Open::Lookup(_) => false,
+    }
+}
 
 impl Engine {
     /// An action is told to stop. Unknown or ended ones are left alone.
@@ -67,10 +82,8 @@ impl Engine {
         self.record(now, id, Event::Cancelled { action: id, by });
         let live = &self.actions[&id];
         let is_write = live.row.requested.class.is_write();
-        match (live.open.map(|wire| wire.what), live.turn) {
-            (Some(Open::Attempt(_) | Open::Body(_)), _) if !is_write => {
-                self.outbox.free(Output::Abort { action: id });
-            }
+        match (live.open, live.turn) {
+            (Some(wire), _) if may_be_stopped(wire, is_write) => self.call_back(id),
             (Some(_), _) => {}
             (None, Some(Turn::Attempt(_))) if live.row.uncertain => {
                 let why = "it was cancelled while an attempt of it may have happened";
@@ -96,10 +109,8 @@ impl Engine {
             return;
         }
         let is_write = live.row.requested.class.is_write();
-        match (live.open.map(|wire| wire.what), live.turn) {
-            (Some(Open::Attempt(_) | Open::Body(_)), _) if !is_write => {
-                self.outbox.free(Output::Abort { action: id });
-            }
+        match (live.open, live.turn) {
+            (Some(wire), _) if may_be_stopped(wire, is_write) => self.call_back(id),
             (None, Some(Turn::Attempt(_))) => {
                 let by = CancelledBy::Caller;
                 self.dequeue(id);
@@ -111,17 +122,31 @@ impl Engine {
         }
     }
 
+    /// Stops what is out for an action: if its first byte has not left, it won't.
+    fn call_back(&mut self, id: ActionId) {
+        if let Some(live) = self.actions.get_mut(&id)
+            && let Some(wire) = &mut live.open
+        {
+            wire.leave = Leave::CalledBack;
+        }
+        self.outbox.free(Output::Abort { action: id });
+    }
+
     /// After a lost commit: whoever still waits is let go. Nothing is recorded;
-    /// what the journal knows decides what a rebuilt engine does.
-    pub(super) fn let_go_after_fault(&mut self, id: ActionId) {
+    /// what the journal knows decides what a rebuilt engine does. A read whose
+    /// grant left is its runner's, also while it dials: it stays here until that
+    /// reports, and is answered then.
+    pub(super) fn let_go_after_fault(&mut self, id: ActionId, never_granted: bool) {
         let Some(live) = self.actions.get(&id) else {
             return;
         };
-        let on_the_wire = match live.open {
-            Some(wire) => wire.sent_at.is_some() && !matches!(wire.what, Open::Lookup(_)),
-            None => false,
-        };
-        let may_have_arrived = on_the_wire || live.row.uncertain;
+        let out = live.open.filter(|wire| match wire.what {
+            Open::Attempt(_) => !never_granted,
+            Open::Body(_) => true,
+            Open::Lookup(_) => false,
+        });
+        let has_left = out.is_some_and(|wire| wire.sent_at.is_some());
+        let may_have_arrived = has_left || live.row.uncertain;
         let is_write = live.row.requested.class.is_write();
         if live.row.requested.detached && !is_write {
             // Nobody waits for it here; whoever takes the account up sends it again.
@@ -130,7 +155,7 @@ impl Engine {
         }
         let output = match (is_write, may_have_arrived) {
             // Its answer, if one comes, passes to its caller: a read changes nothing.
-            (false, _) if on_the_wire => return,
+            (false, _) if out.is_some() => return,
             (true, true) => Output::Finish {
                 action: id,
                 state: State::Unknown,

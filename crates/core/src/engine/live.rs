@@ -41,6 +41,18 @@ pub(super) struct OnWire {
     pub(super) since: Moment,
     /// When its first byte may have left; `None` while nobody said so.
     pub(super) sent_at: Option<Moment>,
+    /// Whether it may still leave if it has not.
+    pub(super) leave: Leave,
+}
+
+/// Whether the first byte of a send may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what must not leave is reported as withdrawn"]
+pub enum Leave {
+    /// It may.
+    Free,
+    /// It must not: the send is over, and is reported as withdrawn.
+    CalledBack,
 }
 
 /// What became of the one who asked.

@@ -64,6 +64,7 @@ pub use input::{
     BodyEnd, Chance, Decision, LookupReport, Marker, Report, Resumption, Setup, Submit,
     TaskAllowance,
 };
+pub use live::Leave;
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};
 
 use crate::action::breaker::Path;
@@ -175,10 +176,10 @@ impl Engine {
         if self.outbox.is_poisoned() {
             return;
         }
-        self.outbox.poison();
+        let never_granted = self.outbox.poison();
         let in_hand: Vec<ActionId> = self.actions.keys().copied().collect();
         for id in in_hand {
-            self.let_go_after_fault(id);
+            self.let_go_after_fault(id, never_granted.contains(&id));
         }
         self.outbox.free(Output::Faulted);
     }

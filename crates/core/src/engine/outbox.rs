@@ -16,11 +16,11 @@
 //! the journal does not know, so none leaves any more, and the owner rebuilds
 //! the engine from the tables.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::output::Output;
 use crate::event::{Durability, Event, Record};
-use crate::id::RecordSeq;
+use crate::id::{ActionId, RecordSeq};
 use crate::time::Moment;
 
 /// The gate between decisions and the world.
@@ -86,11 +86,17 @@ impl Outbox {
     }
 
     /// The journal lost a record: nothing that is held leaves, no record follows.
-    pub(super) fn poison(&mut self) {
+    /// Gives the actions whose grant never left: nobody will report on them.
+    pub(super) fn poison(&mut self) -> BTreeSet<ActionId> {
         self.poisoned = true;
-        self.held.clear();
         self.ready
             .retain(|output| !matches!(output, Output::Record(_)));
+        let held = std::mem::take(&mut self.held);
+        let granted = |output: &Output| match output {
+            Output::Grant(grant) => Some(grant.action),
+            _ => None,
+        };
+        held.values().flatten().filter_map(granted).collect()
     }
 
     pub(super) fn is_poisoned(&self) -> bool {

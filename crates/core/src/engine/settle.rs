@@ -3,21 +3,22 @@
 //!
 //! | told | then |
 //! | --- | --- |
-//! | the first byte may leave | its slot's window starts |
+//! | the first byte is about to leave | whether it may; its slot's window starts |
 //! | an attempt ended, or the head of its answer came | ledger, record, decision |
 //! | a body that streamed on has ended | the seat is free, the action ends |
+//! | a grant found nobody to carry it out | it counts as withdrawn, a look-up as unanswered |
 
 use super::Engine;
 use super::follow::{Budgets, WAIT_EXHAUSTED};
-use super::input::{BodyEnd, Chance, Report};
+use super::input::{BodyEnd, Chance, LookupReport, Report};
 use super::judge::LastWords;
-use super::live::{LastWord, OnWire, Open};
+use super::live::{LastWord, Leave, Live, OnWire, Open};
 use super::output::Output;
 use crate::action::decide::decide;
 use crate::action::next::Next;
 use crate::action::outcome::{Body, Certainty, Evidence, Lost, NotSent};
 use crate::action::problem::Code;
-use crate::event::{Event, bounded_text};
+use crate::event::{Event, Found, bounded_text};
 use crate::id::{ActionId, Agent, AttemptNo};
 use crate::observe::Facts;
 use crate::time::Moment;
@@ -29,24 +30,44 @@ pub(super) const DONE: &str = "done";
 pub(super) const PROVIDER_ANSWER: &str = "provider_answer";
 
 impl Engine {
-    /// The first byte of an open send may leave now: its slot's window starts.
-    pub fn handle_sent(&mut self, now: Moment, id: ActionId) {
-        if let Some(live) = self.actions.get_mut(&id)
-            && let Some(wire) = &mut live.open
-            && wire.sent_at.is_none()
-            && !self.outbox.is_poisoned()
+    /// The first byte of an open send is about to leave: whether it may. If so, its
+    /// slot's window starts. It is the last question before an effect, so whatever
+    /// called the send back since its grant is heard here: a cancellation, a caller
+    /// that left, a scope that closed, a commit that was lost.
+    pub fn handle_sent(&mut self, now: Moment, id: ActionId) -> Leave {
+        let Some(wire) = self.actions.get(&id).and_then(|live| live.open) else {
+            return Leave::CalledBack;
+        };
+        if wire.sent_at.is_some() {
+            return Leave::Free;
+        }
+        // A look-up that is overtaken learns it from the provider's answer.
+        if matches!(wire.what, Open::Attempt(_)) && self.is_called_back(wire) {
+            return Leave::CalledBack;
+        }
+        if let Some(open) = self
+            .actions
+            .get_mut(&id)
+            .and_then(|live| live.open.as_mut())
         {
-            wire.sent_at = Some(now);
+            open.sent_at = Some(now);
+        }
+        if !self.outbox.is_poisoned() {
             self.ledger.sent(now, wire.permit);
         }
+        Leave::Free
     }
 
-    /// Whether a scope was closed since a send was granted whose first byte has
-    /// not left. It would only repeat the refusal: whoever sends had better not,
-    /// and report it as withdrawn; the action then waits for the scope again.
+    /// Whether a send was overtaken since its grant, and its first byte has not left:
+    /// it was called back, or a scope was closed and it would only repeat the refusal.
+    /// Whoever sends had better not even dial, and report it as withdrawn.
     pub fn is_overtaken(&self, id: ActionId) -> bool {
         let wire = self.actions.get(&id).and_then(|live| live.open);
-        wire.is_some_and(|wire| wire.sent_at.is_none() && self.ledger.is_overtaken(wire.permit))
+        wire.is_some_and(|wire| wire.sent_at.is_none() && self.is_called_back(wire))
+    }
+
+    fn is_called_back(&self, wire: OnWire) -> bool {
+        wire.leave == Leave::CalledBack || self.ledger.is_overtaken(wire.permit)
     }
 
     /// An attempt ended, or the head of its answer came. Reports of attempts
@@ -59,16 +80,20 @@ impl Engine {
         let Some(wire) = self.take_wire(id, Open::Attempt(report.attempt)) else {
             return;
         };
+        let Some(live) = self.actions.get(&id) else {
+            return;
+        };
+        let said_before = live.last_word;
+        // Its scope closed; or its caller left, and another has joined since.
+        let is_wanted = !live.row.cancelled && live.is_wanted();
+        let waits_again = is_wanted
+            && wire.sent_at.is_none()
+            && matches!(report.evidence, Evidence::NotSent(NotSent::Withdrawn))
+            && self.is_called_back(wire);
         let Some(live) = self.actions.get_mut(&id) else {
             return;
         };
         live.task = report.task;
-        let said_before = live.last_word;
-        let overtaken = wire.sent_at.is_none()
-            && matches!(report.evidence, Evidence::NotSent(NotSent::Withdrawn))
-            && !live.row.cancelled
-            && live.is_wanted()
-            && self.ledger.is_overtaken(wire.permit);
         let body = match &report.evidence {
             Evidence::Answered { body, .. } => *body,
             _ => Body::Complete,
@@ -125,7 +150,7 @@ impl Engine {
             // Its head was enough: the rest is not wanted, and the seat is free.
             self.drop_body(now, &mut chance, id, &report.evidence);
         }
-        if overtaken {
+        if waits_again {
             self.wait_again(now, &mut chance, id, said_before);
         } else {
             self.follow(now, &mut chance, id, outcome, next);
@@ -173,9 +198,47 @@ impl Engine {
         self.dispatch(now);
     }
 
-    /// An attempt was withdrawn because its scope had closed: it never left, so it
-    /// costs nothing, what was said of an earlier one stands, and it waits for the
-    /// scope like any other, unless only a person can open that again.
+    /// An instruction found nobody to carry it out. A grant counts as withdrawn and
+    /// a look-up as unanswered: nothing of either left, and no seat may stay taken
+    /// by a send that nobody makes. Whatever else nobody hears changes nothing.
+    pub fn handle_undelivered(&mut self, now: Moment, chance: Chance, output: &Output) {
+        let task_of = |id| self.actions.get(&id).map(|live: &Live| live.task);
+        match output {
+            Output::Grant(grant) => {
+                let Some(task) = task_of(grant.action) else {
+                    return;
+                };
+                let report = Report {
+                    action: grant.action,
+                    attempt: grant.attempt,
+                    evidence: Evidence::NotSent(NotSent::Withdrawn),
+                    bytes_written: 0,
+                    task,
+                };
+                self.handle_report(now, chance, report);
+            }
+            Output::Lookup(grant) => {
+                let Some(task) = task_of(grant.action) else {
+                    return;
+                };
+                let report = LookupReport {
+                    action: grant.action,
+                    lookup: grant.lookup,
+                    found: Found::NoAnswer,
+                    facts: None,
+                    operation_id: None,
+                    sent: false,
+                    task,
+                };
+                self.handle_lookup_report(now, chance, report);
+            }
+            _ => {}
+        }
+    }
+
+    /// An attempt was withdrawn although it is wanted: it never left, so it costs
+    /// nothing, what was said of an earlier one stands, and it waits for its scope
+    /// like any other, unless only a person can open that again.
     fn wait_again(&mut self, now: Moment, chance: &mut Chance, id: ActionId, said: LastWord) {
         let Some(live) = self.actions.get_mut(&id) else {
             return;
@@ -187,7 +250,7 @@ impl Engine {
         };
         let (is_first, uncertain) = (live.used().attempts == 0, live.row.uncertain);
         let due = self.held_until(now, &self.actions[&id]);
-        let why = "its scope closed before it left";
+        let why = "it was called back before it left";
         match due {
             Moment::NEVER if uncertain => self.stop_repeating(now, chance, id, why),
             Moment::NEVER if is_first => self.give_up_on_shut(now, chance, id),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Engine;
-use super::live::{OnWire, Open, Turn};
+use super::live::{Leave, OnWire, Open, Turn};
 use super::output::{Grant, LookupGrant, Output};
 use super::ways;
 use crate::action::key;
@@ -67,6 +67,7 @@ impl Engine {
             permit,
             since: now,
             sent_at: None,
+            leave: Leave::Free,
         });
         // What it waited beyond its backoff, for its turn.
         let late = match attempt {
@@ -109,6 +110,7 @@ impl Engine {
             permit,
             since: now,
             sent_at: None,
+            leave: Leave::Free,
         });
         let event = Event::LookupSent {
             action: id,

@@ -67,6 +67,68 @@ fn a_grant_that_is_not_yet_durable_is_not_taken_back_but_aborted() {
     assert_eq!(aborts(&world, id), 1);
 }
 
+/// A call whose connection takes five seconds, one of which has passed; or whose
+/// grant is not durable yet.
+fn dialling(call: &Call, passed: u64) -> (World, ActionId) {
+    let mut world = World::new();
+    world.dial = secs(5);
+    let id = world.submit(call);
+    world.pass(secs(passed));
+    (world, id)
+}
+
+#[test]
+fn what_is_cancelled_before_its_first_byte_never_leaves() {
+    for call in [write("ana"), keyed("ana", "k1"), read("ana")] {
+        for passed in [0, 1] {
+            let (mut world, id) = dialling(&call, passed);
+            world.cancel(id);
+            assert_eq!(aborts(&world, id), 1, "it need not dial to the end");
+            world.settle();
+            assert!(world.arrivals.is_empty(), "{:?}", world.arrivals);
+            assert_eq!(world.state(id), State::CancelledNotSent);
+            assert_eq!(world.code(id), "cancelled");
+        }
+    }
+}
+
+#[test]
+fn a_write_of_a_cancelled_task_does_not_leave_when_its_connection_is_made() {
+    let call = write("ana").with(|call| call.task = Some("sync".to_owned()));
+    let (mut world, id) = dialling(&call, 1);
+    let (now, chance) = (world.now, world.chance());
+    let (agent, task) = (Agent::new("ana").unwrap(), Task::new("sync").unwrap());
+    world
+        .engine
+        .handle_task_cancelled(now, chance, &agent, &task, &CancelledBy::Task);
+    world.settle();
+    assert!(world.arrivals.is_empty());
+    assert_eq!(world.state(id), State::CancelledNotSent);
+}
+
+#[test]
+fn a_write_whose_caller_leaves_before_its_first_byte_is_withdrawn_and_its_key_free() {
+    let (mut world, id) = dialling(&keyed("ana", "k1"), 1);
+    world.hang_up(id);
+    world.settle();
+    assert!(world.arrivals.is_empty());
+    assert_eq!(world.state(id), State::CancelledNotSent);
+    let again = world.submit(&keyed("ana", "k1"));
+    world.settle();
+    assert_eq!(world.sends(again).len(), 1);
+}
+
+#[test]
+fn a_repeat_that_joins_what_was_called_back_is_served_all_the_same() {
+    let (mut world, id) = dialling(&keyed("ana", "k1"), 1);
+    world.hang_up(id);
+    let again = world.submit(&keyed("ana", "k1"));
+    assert_eq!(world.reply(again), Some(&Reply::Joined(id)));
+    world.settle();
+    assert_eq!(world.sends(id).len(), 1);
+    assert_eq!(world.state(id), State::Succeeded);
+}
+
 #[test]
 fn a_read_on_the_wire_is_stopped() {
     for call in [read("ana"), generation("ana")] {

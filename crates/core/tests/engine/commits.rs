@@ -1,5 +1,6 @@
 //! Commits that fail: nothing leaves, and the engine gives itself up.
 
+use rategov_core::action::outcome::NotSent;
 use rategov_core::engine::{Decision, DecisionError, Output};
 use rategov_core::id::{EscalationId, RecordSeq};
 use rategov_core::word::{Choice, State};
@@ -84,6 +85,45 @@ fn the_answer_to_a_read_passes_although_its_record_is_lost() {
     world.pass(secs(1));
     assert!(world.faulted);
     assert_eq!(world.reply(id), Some(&Reply::Answer(1, State::Succeeded)));
+}
+
+#[test]
+fn a_read_that_dials_when_a_commit_is_lost_is_answered_once_by_what_comes_of_it() {
+    let dials = Say::not_sent(NotSent::Connect).after(secs(5));
+    let mut world = World::new().saying(always(dials));
+    let id = world.submit(&read("ana"));
+    world.pass(ms(50));
+    world.lose_from = Some(RecordSeq(3));
+    world.submit(&read("bob"));
+    world.pass(ms(50));
+    assert!(world.faulted);
+    assert_eq!(world.replies.get(&id), None, "its runner has it in hand");
+    world.pass(secs(6));
+    let said = Reply::Own(State::Interrupted, "interrupted".to_owned());
+    assert_eq!(world.replies.get(&id), Some(&vec![said]));
+}
+
+#[test]
+fn a_read_whose_grant_was_lost_with_its_commit_is_refused() {
+    let mut world = World::new();
+    // Its request is durable, its attempt is not: the grant never left.
+    world.lose_from = Some(RecordSeq(2));
+    let id = world.submit(&read("ana"));
+    world.pass(secs(1));
+    assert!(world.faulted && world.arrivals.is_empty());
+    assert!(is_refused(&world, id));
+}
+
+#[test]
+fn a_write_that_dials_when_a_commit_is_lost_does_not_leave_any_more() {
+    let mut world = World::new();
+    world.dial = secs(5);
+    let id = world.submit(&keyed("ana", "k1"));
+    world.pass(ms(50));
+    world.lose_from = Some(RecordSeq(3));
+    world.submit(&read("bob"));
+    world.pass(secs(10));
+    assert!(is_refused(&world, id) && world.arrivals.is_empty());
 }
 
 #[test]

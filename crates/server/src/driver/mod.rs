@@ -22,12 +22,14 @@ mod rebuild;
 mod receipts;
 mod registry;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use rategov_core::engine::{BodyEnd, Chance, Engine, LookupReport, Output, Report, Submit};
+use rategov_core::engine::{BodyEnd, Chance, Engine, Leave, LookupReport, Output, Report, Submit};
 use rategov_core::event::{CancelledBy, Requested};
 use rategov_core::id::{Account, ActionId, AttemptNo};
 use rategov_core::tasks::{TaskBook, TaskKey};
@@ -46,7 +48,7 @@ pub use clock::Clock;
 pub use notice::Notice;
 pub use rebuild::account_scope;
 pub use receipts::{NotDurable, Receipt};
-pub use registry::{Mail, Mailbox, hold_open};
+pub use registry::{Mail, Mailbox};
 
 /// When fewer places than this are free in the journal's queue, new calls are
 /// turned away, so that what is under way always finds room.
@@ -139,6 +141,11 @@ impl Driver {
         self.0.registry.open(action, cell.generation)
     }
 
+    /// Actions that somebody runs now.
+    pub fn runners(&self) -> usize {
+        self.0.registry.len()
+    }
+
     /// Held while an attempt of a write is out: a governor that stops waits for it.
     pub fn write_out(&self) -> TaskTrackerToken {
         self.0.writes_out.token()
@@ -162,8 +169,8 @@ impl Driver {
         JOURNAL_RESERVE <= self.0.journal.free()
     }
 
-    /// Whether the scope of a granted send was refused since: its first byte had
-    /// better not leave.
+    /// Whether a granted send was called back since, or its scope refused: its first
+    /// byte had better not leave.
     pub fn is_overtaken(&self, cell: &Arc<Cell>, action: ActionId) -> bool {
         lock(&cell.engine).is_overtaken(action)
     }
@@ -181,10 +188,21 @@ impl Driver {
         self.0.attachments.forget(action);
     }
 
-    /// The first byte of an open send may leave now.
-    pub fn sent(&self, cell: &Arc<Cell>, action: ActionId) {
-        let now = self.0.clock.now();
-        self.with(cell, |engine| engine.handle_sent(now, action));
+    /// The first byte of an attempt is about to leave: whether it may. Asked under
+    /// the locks under which a task ends and an action is cancelled, so that neither
+    /// can be confirmed and overtaken.
+    pub fn may_leave(&self, cell: &Arc<Cell>, key: &TaskKey, action: ActionId) -> Leave {
+        let tasks = lock(&self.0.tasks);
+        if !tasks.may_send(key) {
+            return Leave::CalledBack;
+        }
+        lock(&cell.engine).handle_sent(self.0.clock.now(), action)
+    }
+
+    /// The first byte of a look-up is about to leave.
+    pub fn lookup_sent(&self, cell: &Arc<Cell>, action: ActionId) {
+        // It changes nothing, so nothing calls it back.
+        let _ = lock(&cell.engine).handle_sent(self.0.clock.now(), action);
     }
 
     /// An attempt ended, or its answer's head came. `result` is kept with the
@@ -334,7 +352,12 @@ impl Driver {
                 }
                 Output::Child { parent, child } => self.adopt(cell, parent, &child),
                 Output::Faulted => self.rebuild(cell),
-                output => self.0.registry.deliver(cell.generation, output),
+                output => {
+                    // Every open send has a runner that reports on it, or is over here.
+                    if let Some(unread) = self.0.registry.deliver(cell.generation, output) {
+                        engine.handle_undelivered(self.0.clock.now(), chance(), &unread);
+                    }
+                }
             }
         }
         cell.wake_at(engine.poll_timeout());

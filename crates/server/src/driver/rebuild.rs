@@ -11,7 +11,7 @@ use rategov_core::tasks::{TaskBook, task_key};
 use rategov_core::time::Moment;
 use rategov_store::Source;
 
-use super::{Cell, Driver, Resume, chance, lock};
+use super::{Cell, Driver, Mail, Mailbox, Resume, chance, lock};
 use crate::fail;
 
 /// How long a rebuilding waits between two tries.
@@ -114,7 +114,8 @@ impl Driver {
     }
 
     /// A commit was lost: the account is taken up again from the tables, as after
-    /// a restart. Runners of its writes let go as soon as the cell is closed.
+    /// a restart. Its runners let go as soon as the cell is closed, except one that
+    /// passes a read on to a caller that waits for it.
     pub(super) fn rebuild(&self, cell: &Arc<Cell>) {
         cell.close();
         let (driver, cell) = (self.clone(), Arc::clone(cell));
@@ -128,8 +129,10 @@ impl Driver {
                 });
                 match recovered.await {
                     // A write that is still on the wire is stopped first: what may
-                    // have arrived is counted from when nothing more can leave.
-                    Ok(Ok(tables)) if driver.has_a_write_in_hand(&tables) => {}
+                    // have arrived is counted from when nothing more can leave. And
+                    // what goes on without its caller gets another runner, which
+                    // must not find the old one in its place.
+                    Ok(Ok(tables)) if driver.has_a_runner_that_must_end(&tables) => {}
                     Ok(Ok(tables)) => {
                         tracing::info!(account = %cell.account, "taken up again");
                         driver.install(&cell.account, cell.generation + 1, tables);
@@ -144,11 +147,25 @@ impl Driver {
         });
     }
 
-    fn has_a_write_in_hand(&self, tables: &Tables) -> bool {
-        tables
-            .actions
-            .iter()
-            .any(|row| row.requested.class.is_write() && self.0.registry.has(row.requested.action))
+    fn has_a_runner_that_must_end(&self, tables: &Tables) -> bool {
+        tables.actions.iter().any(|row| {
+            let requested = &row.requested;
+            (requested.class.is_write() || requested.detached)
+                && self.0.registry.has(requested.action)
+        })
+    }
+
+    /// Nobody can run this action. What was granted to it is handed back, and so is
+    /// whatever will be: its mailbox is closed.
+    pub fn leave_unrun(&self, cell: &Arc<Cell>, mailbox: Mailbox, first: Mail) {
+        let now = self.0.clock.now();
+        for mail in std::iter::once(first).chain(mailbox.close()) {
+            if let Mail::Output(output) = mail {
+                self.with(cell, |engine| {
+                    engine.handle_undelivered(now, chance(), &output);
+                });
+            }
+        }
     }
 
     /// The same for the task book.

@@ -7,7 +7,7 @@ use rategov_core::engine::Output;
 use rategov_core::id::ActionId;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Cell, lock};
+use super::lock;
 use crate::gateway::reply::Reply;
 
 /// What arrives in a mailbox.
@@ -24,7 +24,8 @@ pub struct Mailbox {
     action: ActionId,
     generation: u32,
     receiver: mpsc::UnboundedReceiver<Box<Mail>>,
-    registry: Registry,
+    /// Where it is listed; `None` once it is closed.
+    registry: Option<Registry>,
 }
 
 impl Mailbox {
@@ -47,11 +48,21 @@ impl Mailbox {
     pub fn try_next(&mut self) -> Option<Mail> {
         self.receiver.try_recv().ok().map(|mail| *mail)
     }
+
+    /// Closes it, and gives the mail that nobody has read.
+    pub(super) fn close(mut self) -> Vec<Mail> {
+        if let Some(registry) = self.registry.take() {
+            registry.close(self.action);
+        }
+        std::iter::from_fn(|| self.try_next()).collect()
+    }
 }
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        self.registry.close(self.action);
+        if let Some(registry) = &self.registry {
+            registry.close(self.action);
+        }
     }
 }
 
@@ -82,8 +93,13 @@ impl Registry {
             action,
             generation,
             receiver,
-            registry: self.clone(),
+            registry: Some(self.clone()),
         })
+    }
+
+    /// How many actions have one.
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).len()
     }
 
     /// Whether an action has a mailbox.
@@ -99,20 +115,32 @@ impl Registry {
             .is_some_and(|address| address.sender.send(Box::new(mail)).is_ok())
     }
 
-    /// Delivers what a life of an engine says about one of its actions.
-    pub(super) fn deliver(&self, generation: u32, output: Output) {
-        let Some(action) = addressee(&output) else {
-            return;
-        };
+    /// Delivers what a life of an engine says about one of its actions, and gives
+    /// back what nobody takes: the engine has to hear of a grant that is carried
+    /// out by nobody.
+    pub(super) fn deliver(&self, generation: u32, output: Output) -> Option<Output> {
+        let action = addressee(&output)?;
         let boxes = lock(&self.0);
         let address = boxes
             .get(&action)
             .filter(|address| address.generation == generation);
-        let delivered = address
-            .is_some_and(|address| address.sender.send(Box::new(Mail::Output(output))).is_ok());
-        if !delivered {
+        let undelivered = match address {
+            Some(address) => match address.sender.send(Box::new(Mail::Output(output))) {
+                Ok(()) => return None,
+                Err(mpsc::error::SendError(mail)) => match *mail {
+                    Mail::Output(output) => output,
+                    Mail::Joiner(_) => return None,
+                },
+            },
+            None => output,
+        };
+        drop(boxes);
+        if is_a_send(&undelivered) {
+            tracing::warn!(%action, "a send was granted that nobody makes; it is withdrawn");
+        } else {
             tracing::debug!(%action, "nobody waits for this action any more");
         }
+        Some(undelivered)
     }
 
     fn close(&self, action: ActionId) {
@@ -141,14 +169,7 @@ fn addressee(output: &Output) -> Option<ActionId> {
     }
 }
 
-/// Keeps a mailbox open as long as its engine lives: its action has no runner,
-/// and must get none. Its mail is dropped, so that nobody waits for an answer to it.
-pub async fn hold_open(cell: &Cell, mut mailbox: Mailbox) {
-    loop {
-        tokio::select! {
-            biased;
-            () = cell.closed() => return,
-            Some(_mail) = mailbox.next() => {}
-        }
-    }
+/// Whether an instruction keeps a seat taken until somebody reports on it.
+fn is_a_send(output: &Output) -> bool {
+    matches!(output, Output::Grant(_) | Output::Lookup(_))
 }

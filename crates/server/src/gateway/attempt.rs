@@ -1,11 +1,12 @@
 //! One attempt of an action: dial, send, read as far as needed, report.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rategov_core::action::breaker::Path;
 use rategov_core::action::failure::Failure;
 use rategov_core::action::outcome::{AfterUnknown, Body, Evidence, NotSent};
-use rategov_core::engine::{Grant, Report, TaskAllowance};
+use rategov_core::engine::{Grant, Leave, Report, TaskAllowance};
 use rategov_core::observe::{Facts, Meaning};
 use rategov_core::word::Class;
 use rategov_store::Attachment;
@@ -16,7 +17,7 @@ use super::outgoing::Outgoing;
 use super::purpose::Purpose;
 use super::reading::{self, Tongue};
 use super::run::{Held, OnTheWire, Runner};
-use super::upstream::Sent;
+use super::upstream::{Sent, Stopper};
 use crate::fail;
 
 /// What a send ended with.
@@ -32,11 +33,8 @@ impl Runner {
         fail::point(fail::GRANT_BEFORE_DIAL);
         let withdrawn = Evidence::NotSent(NotSent::Withdrawn);
         // A refusal that came since the grant would only be repeated, and nobody
-        // waits for what was stopped while its grant was on its way. An abort stops
-        // one grant: whoever joins later is granted another.
-        if std::mem::take(&mut self.aborted)
-            || !self.driver.may_send(&self.job.task)
-            || self.driver.is_overtaken(&self.cell, self.id())
+        // waits for what was stopped while its grant was on its way.
+        if !self.driver.may_send(&self.job.task) || self.driver.is_overtaken(&self.cell, self.id())
         {
             return self.report(grant.attempt, withdrawn, 0, None);
         }
@@ -112,17 +110,41 @@ impl Runner {
         }
         fail::point(fail::DIALLED_BEFORE_FIRST_BYTE);
         let stopper = line.stopper();
-        let (driver, cell, id) = (self.driver.clone(), Arc::clone(&self.cell), self.id());
-        let mut sending =
-            std::pin::pin!(line.send(request, move || driver.sent(&cell, id), &timeouts));
+        let called_back = Arc::new(AtomicBool::new(false));
+        let last_question = self.last_question(stopper.clone(), Arc::clone(&called_back));
+        let mut sending = std::pin::pin!(line.send(request, last_question, &timeouts));
         loop {
             tokio::select! {
-                sent = &mut sending => return Ended::Sent(sent),
+                sent = &mut sending => return match sent {
+                    Sent::NotSent { request, .. } if called_back.load(Ordering::Acquire) => {
+                        let verdict =
+                            Verdict::NotSent(NotSent::Withdrawn, evidence::Detail::Withdrawn);
+                        Ended::Sent(Sent::of(verdict, 0, request))
+                    }
+                    sent => Ended::Sent(sent),
+                },
                 mail = self.next_mail(OnTheWire::Yes) => {
                     if self.meanwhile(mail) {
                         return Ended::Aborted(stopper.stop());
                     }
                 }
+            }
+        }
+    }
+
+    /// What is asked just before the first byte: whether it may leave. If not, the
+    /// wire is stopped before anything is written.
+    fn last_question(
+        &self,
+        stopper: Stopper,
+        called_back: Arc<AtomicBool>,
+    ) -> impl FnOnce() + Send + 'static {
+        let (driver, cell, id) = (self.driver.clone(), Arc::clone(&self.cell), self.id());
+        let task = self.job.task.clone();
+        move || {
+            if driver.may_leave(&cell, &task, id) == Leave::CalledBack {
+                called_back.store(true, Ordering::Release);
+                stopper.stop();
             }
         }
     }

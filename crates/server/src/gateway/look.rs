@@ -50,7 +50,7 @@ impl Runner {
                 &self.job.destination,
                 Purpose::Read,
                 request,
-                move || driver.sent(&cell, id),
+                move || driver.lookup_sent(&cell, id),
                 &self.job.timeouts,
             )
             .await;

@@ -6,13 +6,14 @@
 //! look-ups end without an answer and a person is asked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, request};
 use http_body_util::Full;
 use rategov_core::engine::Setup;
 use rategov_core::event::Requested;
-use rategov_core::id::{Account, Task};
+use rategov_core::id::{Account, ActionId, Task};
 use rategov_core::policy::{AccountPolicy, TaskLimits};
 use rategov_core::record::ActionRow;
 use rategov_core::tasks::DEFAULT_TASK;
@@ -24,8 +25,12 @@ use super::policy::{duration, timeouts};
 use super::purpose::Purpose;
 use super::run::Runner;
 use super::serve::Gateway;
-use super::spool::{Spool, SpoolLimits};
+use super::spool::{Spool, SpoolError, SpoolLimits};
 use crate::driver::{Cell, Mailbox, Resume};
+
+/// How often room for a stored body is asked for, and how long between two tries.
+const ROOM_TRIES: u32 = 30;
+const ROOM_PAUSE: Duration = Duration::from_secs(1);
 
 /// A request's head as it is stored.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -124,7 +129,12 @@ impl Resume for Gateway {
                 return;
             };
             let driver = gateway.0.driver.clone();
-            match gateway.job_of(&row).await {
+            let job = tokio::select! {
+                biased;
+                () = cell.closed() => return,
+                job = gateway.job_of(&row) => job,
+            };
+            match job {
                 Some(job) => {
                     Runner::resumed(driver, cell, mailbox, job, row.state)
                         .run_from(vec![first])
@@ -133,10 +143,9 @@ impl Resume for Gateway {
                 None => {
                     tracing::error!(
                         action = %row.requested.action,
-                        "the route or payload of an action is gone; a person must settle it"
+                        "the route of an action is gone; a person must settle it"
                     );
-                    // The mailbox stays open, so that nobody starts it twice.
-                    crate::driver::hold_open(&cell, mailbox).await;
+                    driver.leave_unrun(&cell, mailbox, first);
                 }
             }
         });
@@ -170,7 +179,65 @@ impl Resume for Gateway {
     }
 }
 
+/// What is stored of a request, read.
+struct StoredRequest {
+    parts: request::Parts,
+    framing: Framing,
+    body: Bytes,
+}
+
 impl Gateway {
+    /// The request of an action as it is stored. One that can't be read, because its
+    /// key is lost or it is damaged, is as good as none: the action can be looked up
+    /// and asked about, and it is not sent.
+    async fn stored_request(&self, id: ActionId) -> Option<StoredRequest> {
+        let reader = self.0.driver.store().reader();
+        let stored = match tokio::task::spawn_blocking(move || reader.payload(id)).await {
+            Ok(Ok(stored)) => stored?,
+            Ok(Err(cause)) => {
+                tracing::error!(action = %id, %cause, "its stored request can't be read; it is not sent again");
+                return None;
+            }
+            // The process stops.
+            Err(_) => return None,
+        };
+        let head = StoredHead::decode(&stored.head);
+        let parts = head.as_ref().and_then(StoredHead::parts);
+        let (Some(head), Some(parts)) = (head, parts) else {
+            tracing::error!(action = %id, "its stored request is damaged; it is not sent again");
+            return None;
+        };
+        Some(StoredRequest {
+            parts,
+            framing: head.framing(stored.body.len()),
+            body: Bytes::from(stored.body),
+        })
+    }
+
+    /// Puts a stored body where it can be sent from. After a restart many want room
+    /// at once: who finds none waits, but not for ever, since it may hold a seat
+    /// that those who have room wait for.
+    async fn room_for(
+        &self,
+        id: ActionId,
+        stored: &StoredRequest,
+        limits: &SpoolLimits,
+    ) -> Payload {
+        for _ in 0..ROOM_TRIES {
+            let body = Full::new(stored.body.clone());
+            match Spool::take(body, stored.framing, limits, &self.0.budget).await {
+                Ok(spool) => return Payload::Stored(spool),
+                Err(SpoolError::Full) => tokio::time::sleep(ROOM_PAUSE).await,
+                Err(cause) => {
+                    tracing::error!(action = %id, %cause, "its body can't be kept; it is not sent again");
+                    return Payload::Missing;
+                }
+            }
+        }
+        tracing::error!(action = %id, "there is no room for its body; it is not sent again");
+        Payload::Missing
+    }
+
     async fn job_of(&self, row: &ActionRow) -> Option<Job> {
         let policy = self.policy();
         let requested = &row.requested;
@@ -181,29 +248,19 @@ impl Gateway {
             &requested.method,
             &requested.path,
         )?;
-        let (reader, id) = (self.0.driver.store().reader(), requested.action);
-        let stored = tokio::task::spawn_blocking(move || reader.payload(id))
-            .await
-            .ok()?
-            .ok()?;
+        let stored = self.stored_request(requested.action).await;
         let external_ref = stored
             .as_ref()
             .and_then(|stored| route.rule.external_ref_in(&stored.body));
         let (mut head, payload) = match stored {
             Some(stored) => {
-                let stored_head = StoredHead::decode(&stored.head)?;
-                let parts = stored_head.parts()?;
                 let limits = SpoolLimits {
                     max_replay: u64::MAX,
                     stall: duration(policy.settings.client_stall),
                     directory: self.0.spill_folder.clone(),
                 };
-                let framing = stored_head.framing(stored.body.len());
-                let body = Full::new(Bytes::from(stored.body));
-                let spool = Spool::take(body, framing, &limits, &self.0.budget)
-                    .await
-                    .ok()?;
-                (parts, Payload::Stored(spool))
+                let payload = self.room_for(requested.action, &stored, &limits).await;
+                (stored.parts, payload)
             }
             None => {
                 let mut parts = http::Request::new(()).into_parts().0;

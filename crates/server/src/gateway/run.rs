@@ -12,6 +12,7 @@
 //!          Abort  ─▶ stop the wire
 //! ```
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -60,8 +61,8 @@ pub struct Runner {
     pub(super) with_person: bool,
     /// When its callers are let go, sent or not.
     patience: Option<Instant>,
-    /// The grant that is on its way is not to be sent: nobody wants it.
-    pub(super) aborted: bool,
+    /// Mail that came while something was on the wire, to be followed after it.
+    kept: VecDeque<Output>,
 }
 
 /// Whether something of an action is on its way to the provider.
@@ -106,7 +107,7 @@ impl Runner {
             reason: None,
             with_person: false,
             patience: None,
-            aborted: false,
+            kept: VecDeque::new(),
         }
     }
 
@@ -163,14 +164,15 @@ impl Runner {
     }
 
     /// The engine lost a commit and will say no more: what it had decided about
-    /// this write is not in the journal, so nobody may hear it as decided.
+    /// this call is not in the journal, so nobody may hear it as decided.
     fn answer_after_fault(&mut self) {
         self.stop_waiting();
-        let code = match self.attempts {
-            0 => Code::AuditUnavailable,
-            _ => Code::OutcomeUnknown,
+        let code = match (self.attempts, self.job.class.is_write()) {
+            (0, _) => Code::AuditUnavailable,
+            (_, true) => Code::OutcomeUnknown,
+            (_, false) => Code::Interrupted,
         };
-        let why = "the journal can't be written, so what came of the write can't be recorded";
+        let why = "the journal can't be written, so what came of the call can't be recorded";
         let problem = Problem::of_action(code)
             .because(why)
             .with("sent", 0 < self.attempts);
@@ -233,13 +235,11 @@ impl Runner {
                 self.finish(state, code, &why, operation_id, escalation, retry_at);
                 state.is_final()
             }
-            // With nothing on the wire it stops what may still be granted: a grant
-            // waits for its record, an abort overtakes it.
-            Output::Abort { .. } => {
-                self.aborted = true;
-                false
-            }
-            Output::Join { .. }
+            // An abort overtakes a grant, which waits for its record. With nothing on
+            // the wire there is nothing to stop: the engine remembers what it called
+            // back, and is asked before a byte leaves.
+            Output::Abort { .. }
+            | Output::Join { .. }
             | Output::Record(_)
             | Output::ChargeTask { .. }
             | Output::OpenPath { .. }
@@ -279,10 +279,15 @@ impl Runner {
     /// promise of a result to fetch, and only where one will be kept. A call that was
     /// never sent ends by the engine's own word, and a read that was sent is waited for.
     pub(super) async fn next_mail(&mut self, on_the_wire: OnTheWire) -> Option<Mail> {
+        if on_the_wire == OnTheWire::No
+            && let Some(kept) = self.kept.pop_front()
+        {
+            return Some(Mail::Output(kept));
+        }
         if let Some(until) = self.patience {
             tokio::select! {
                 biased;
-                mail = self.mail() => return mail,
+                mail = self.mail(on_the_wire) => return mail,
                 () = tokio::time::sleep_until(until) => self.patience = None,
             }
             if self.job.respond_async {
@@ -294,31 +299,47 @@ impl Runner {
                 self.answer_problem(problem, None);
             }
         }
-        self.mail().await
+        self.mail(on_the_wire).await
     }
 
-    /// `None` ends the runner: its engine has lost a commit, and
-    /// the write belongs to whoever takes it up from the tables. A read has
-    /// nothing to lose and is passed on to its end.
-    async fn mail(&mut self) -> Option<Mail> {
-        let is_write = self.job.class.is_write();
+    /// `None` ends the runner: its engine has lost a commit, and the action belongs
+    /// to whoever takes it up from the tables. A read that is on the wire, and that
+    /// nobody will send again, has nothing to lose and is passed on to its end.
+    async fn mail(&mut self, on_the_wire: OnTheWire) -> Option<Mail> {
+        let passes_on = on_the_wire == OnTheWire::Yes && self.job.purpose == Purpose::Read;
         tokio::select! {
-            // What the engine said before it ended is heard first.
             biased;
             mail = self.mailbox.next() => mail,
-            () = self.cell.closed(), if is_write => None,
+            // What the engine said before it ended is heard first, also if it came
+            // since the line above looked.
+            () = self.cell.closed(), if !passes_on => self.mailbox.try_next(),
         }
     }
 
-    /// Mail while something is on the wire; `true` if it must be stopped.
+    /// Mail while something is on the wire; `true` if it must be stopped. Nothing
+    /// is thrown away: what has to wait for the wire is followed after it.
     pub(super) fn meanwhile(&mut self, mail: Option<Mail>) -> bool {
-        match mail {
+        let output = match mail {
+            None => return true,
             Some(Mail::Joiner(caller)) => {
                 self.take_joiner(caller);
-                false
+                return false;
             }
-            Some(Mail::Output(Output::Abort { .. })) | None => true,
-            Some(Mail::Output(Output::Finish {
+            Some(Mail::Output(output)) => output,
+        };
+        match output {
+            Output::Abort { .. } => true,
+            // The action is over, and with it what is on the wire.
+            Output::Refuse { .. } => {
+                self.kept.push_back(output);
+                true
+            }
+            Output::Finish { state, .. } if state.is_final() => {
+                self.kept.push_back(output);
+                true
+            }
+            // Its callers are let go, the wire is not.
+            Output::Finish {
                 state,
                 code,
                 why,
@@ -326,11 +347,27 @@ impl Runner {
                 escalation,
                 retry_at,
                 ..
-            })) => {
+            } => {
                 self.finish(state, code, &why, operation_id, escalation, retry_at);
                 false
             }
-            Some(Mail::Output(_)) => false,
+            Output::Grant(_)
+            | Output::Lookup(_)
+            | Output::Deliver { .. }
+            | Output::Continue { .. }
+            | Output::Parked(_) => {
+                self.kept.push_back(output);
+                false
+            }
+            // Not about a send, or not to a runner.
+            Output::Join { .. }
+            | Output::Record(_)
+            | Output::ChargeTask { .. }
+            | Output::OpenPath { .. }
+            | Output::Child { .. }
+            | Output::Asked { .. }
+            | Output::Changed(_)
+            | Output::Faulted => false,
         }
     }
 }

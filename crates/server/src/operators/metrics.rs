@@ -109,6 +109,13 @@ pub(super) fn render(gateway: &Gateway) -> String {
     let _ = writeln!(out, "rategov_journal_free {}", driver.journal_free());
     family(
         &mut out,
+        "rategov_runners",
+        "gauge",
+        "Actions that are run now, whether they wait or are out.",
+    );
+    let _ = writeln!(out, "rategov_runners {}", driver.runners());
+    family(
+        &mut out,
         "rategov_upstream_connections",
         "gauge",
         "Connections to providers.",

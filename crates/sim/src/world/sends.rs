@@ -3,7 +3,7 @@
 //! what it had sent.
 
 use rategov_core::action::outcome::{Evidence, Lost, NotSent};
-use rategov_core::engine::{BodyEnd, LookupReport, Report};
+use rategov_core::engine::{BodyEnd, Leave, LookupReport, Report};
 use rategov_core::event::Found;
 use rategov_core::id::{ActionId, AttemptNo};
 use rategov_core::observe::Facts;
@@ -100,13 +100,15 @@ impl World {
         if !may {
             return self.not_sent(id, NotSent::Withdrawn);
         }
+        let cell = self.cell(wire.site);
+        let leave = cell.map(|cell| cell.engine.handle_sent(now, action));
+        if leave == Some(Leave::CalledBack) {
+            return self.not_sent(id, NotSent::Withdrawn);
+        }
         if wire.is_attempt()
             && let Some(order) = self.orders.get(&action)
         {
             self.check.first_byte(now, order)?;
-        }
-        if let Some(cell) = self.cell(wire.site) {
-            cell.engine.handle_sent(now, action);
         }
         if let Some(wire) = self.wires.get_mut(&id) {
             wire.sent_at = Some(now);

@@ -2,9 +2,9 @@
 //! nothing leaves before its record is durable.
 
 use rategov_core::action::outcome::{Evidence, NotSent};
-use rategov_core::engine::{LookupReport, Output};
+use rategov_core::engine::{Leave, LookupReport, Output};
 use rategov_core::event::{Durability, Event};
-use rategov_core::id::ActionId;
+use rategov_core::id::{ActionId, AttemptNo};
 use rategov_core::time::Span;
 
 use super::call::account;
@@ -36,9 +36,9 @@ impl World {
                 if grant.attempt == 1 && self.find(requested).is_some() {
                     self.assert_durable("a grant", requested);
                 }
-                self.arrive(grant.action, What::Attempt(grant.attempt));
+                self.dial(grant.action, What::Attempt(grant.attempt));
             }
-            Output::Lookup(grant) => self.arrive(grant.action, What::Lookup(grant.lookup)),
+            Output::Lookup(grant) => self.dial(grant.action, What::Lookup(grant.lookup)),
             Output::Refuse { action, refusal } => self.answer(action, Reply::Refused(refusal)),
             Output::Join { action, existing } => self.answer(action, Reply::Joined(existing)),
             Output::Deliver {
@@ -92,17 +92,19 @@ impl World {
         self.replies.entry(action).or_default().push(reply);
     }
 
-    fn arrive(&mut self, action: ActionId, what: What) {
+    fn dial(&mut self, action: ActionId, what: What) {
+        match self.dial {
+            Span::ZERO => self.arrive(action, what),
+            dial => self.later(dial, Due::FirstByte(action, what)),
+        }
+    }
+
+    /// The first byte is about to leave.
+    pub(super) fn arrive(&mut self, action: ActionId, what: What) {
         let row = self.folded.action(action).unwrap();
-        assert!(
-            !row.cancelled
-                || matches!(what, What::Lookup(_))
-                || self.was_sent_before_cancel(action),
-            "a cancelled action was sent"
-        );
+        let is_cancelled = row.cancelled;
         if let (What::Attempt(n), true) = (what, self.engine.is_overtaken(action)) {
-            let evidence = Evidence::NotSent(NotSent::Withdrawn);
-            self.later(Span::ZERO, Due::Report(action, n, evidence));
+            self.withdraw(action, n);
             return;
         }
         let arrival = Arrival {
@@ -118,8 +120,16 @@ impl World {
             Say::Evidence(_, Evidence::NotSent(_)) | Say::LookupNotSent
         );
         if left {
+            let leave = self.engine.handle_sent(self.now, action);
+            match (leave, what) {
+                (Leave::CalledBack, What::Attempt(n)) => return self.withdraw(action, n),
+                (Leave::CalledBack, What::Lookup(_)) => return,
+                (Leave::Free, What::Attempt(_)) => {
+                    assert!(!is_cancelled, "a cancelled action was sent");
+                }
+                (Leave::Free, What::Lookup(_)) => {}
+            }
             self.arrivals.push(arrival);
-            self.engine.handle_sent(self.now, action);
         }
         match (say, what) {
             (Say::Evidence(span, evidence), What::Attempt(n)) => {
@@ -145,14 +155,9 @@ impl World {
         }
     }
 
-    /// A grant that was under way when the cancellation came.
-    fn was_sent_before_cancel(&self, action: ActionId) -> bool {
-        let position = |word: &str| {
-            self.records.iter().rposition(|record| {
-                record.event.action() == Some(action) && record.event.word() == word
-            })
-        };
-        position("action_sent") < position("cancelled")
+    fn withdraw(&mut self, action: ActionId, attempt: AttemptNo) {
+        let evidence = Evidence::NotSent(NotSent::Withdrawn);
+        self.later(Span::ZERO, Due::Report(action, attempt, evidence));
     }
 
     fn lookup_report(

@@ -24,7 +24,7 @@ use rategov_core::time::{Draw, Moment, Span};
 use rategov_core::word::{Choice, State};
 
 use super::call::{Call, account, own_scope, secs};
-use super::provider::{Arrival, Script, in_turn};
+use super::provider::{Arrival, Script, What, in_turn};
 
 /// Where tests begin: not at the start of the clock, so that "a while ago" exists.
 pub(crate) const BEGIN: Moment = Moment::from_micros(10_000 * 1_000_000);
@@ -33,6 +33,7 @@ pub(crate) const BEGIN: Moment = Moment::from_micros(10_000 * 1_000_000);
 #[derive(Debug)]
 pub(super) enum Due {
     Commit(RecordSeq),
+    FirstByte(ActionId, What),
     Report(ActionId, AttemptNo, Evidence),
     Head(ActionId, AttemptNo, Facts, Span, BodyEnd),
     BodyEnd(ActionId, AttemptNo, BodyEnd),
@@ -54,6 +55,8 @@ pub(crate) struct World {
     pub(crate) script: Script,
     /// How long the journal takes.
     pub(crate) commit_after: Span,
+    /// How long a connection takes.
+    pub(crate) dial: Span,
     /// From this record on nothing is committed.
     pub(crate) lose_from: Option<RecordSeq>,
     /// Every record in order.
@@ -91,6 +94,7 @@ impl World {
             now: BEGIN,
             script: in_turn(Vec::new()),
             commit_after: Span::from_millis(2),
+            dial: Span::ZERO,
             lose_from: None,
             records: Vec::new(),
             durable: Fold::new(),
@@ -288,6 +292,7 @@ impl World {
                 self.committed.insert(seq);
                 self.engine.handle_committed(seq);
             }
+            Due::FirstByte(action, what) => self.arrive(action, what),
             Due::Report(action, attempt, evidence) => {
                 let report = Report {
                     action,

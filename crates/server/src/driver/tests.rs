@@ -1,0 +1,207 @@
+//! Engines in service without a gateway: what becomes of what they say when
+//! nobody takes it, and who runs an action after a lost commit.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rategov_core::cost::Cost;
+use rategov_core::engine::{Marker, Setup, Submit, TaskAllowance};
+use rategov_core::event::Requested;
+use rategov_core::id::{
+    Account, ActionId, Agent, Credential, Endpoint, Fingerprint, Provider, RecordSeq,
+};
+use rategov_core::policy::{AccountPolicy, ClassTable, Profile, TaskLimits};
+use rategov_core::record::ActionRow;
+use rategov_core::tasks::TaskBook;
+use rategov_core::time::{Moment, Span};
+use rategov_core::word::{Class, Priority, State};
+use rategov_store::{Attachment, Options, Payload, Store};
+use tempfile::TempDir;
+
+use super::*;
+
+/// Who resumes: keeps the mailboxes, runs nothing.
+#[derive(Default)]
+struct Keeper(Mutex<Vec<Mailbox>>);
+
+impl Keeper {
+    /// The generations of the mailboxes that were handed over.
+    fn generations(&self) -> Vec<u32> {
+        lock(&self.0).iter().map(Mailbox::generation).collect()
+    }
+}
+
+impl Resume for Keeper {
+    fn setup(&self, row: &ActionRow) -> Option<Setup> {
+        Some(setup(row.requested.class))
+    }
+
+    fn start(&self, _: &Arc<Cell>, _: &ActionRow, mailbox: Mailbox) {
+        lock(&self.0).push(mailbox);
+    }
+
+    fn child_payload(&self, _: Payload, _: &Requested) -> Option<Attachment> {
+        None
+    }
+
+    fn policy(&self, _: &Account) -> AccountPolicy {
+        AccountPolicy::default()
+    }
+
+    fn task_limits(&self) -> TaskLimits {
+        TaskLimits::default()
+    }
+}
+
+fn account() -> Account {
+    Account::new("billing/ops").unwrap()
+}
+
+fn setup(class: Class) -> Setup {
+    Setup {
+        profile: Arc::new(Profile::nothing()),
+        scopes: vec![account_scope(&account())].into(),
+        cost: Cost::ONE,
+        limits: Arc::new(ClassTable::default().of(class).clone()),
+        weight: 1,
+        agent_concurrent_max: None,
+        attempt_timeout: Span::from_secs(60),
+        may_send_new: false,
+    }
+}
+
+struct World {
+    driver: Driver,
+    keeper: Arc<Keeper>,
+    cell: Arc<Cell>,
+    _folder: TempDir,
+}
+
+impl World {
+    fn new() -> World {
+        let folder = TempDir::new().unwrap();
+        let clock = Clock::new();
+        let (store, _) = Store::open(folder.path(), &Options::default(), &clock.paired()).unwrap();
+        let driver = Driver::new(clock, store, TaskBook::new(TaskLimits::default()));
+        driver.listen_to_journal();
+        let keeper = Arc::new(Keeper::default());
+        driver.connect(Arc::clone(&keeper) as Arc<dyn Resume>);
+        let cell = driver.cell(&account());
+        World {
+            driver,
+            keeper,
+            cell,
+            _folder: folder,
+        }
+    }
+
+    /// Hands in a call that goes on without its caller.
+    fn submit(&self, class: Class) -> (ActionId, Mailbox) {
+        let id = new_action_id();
+        let mailbox = self.driver.register(&self.cell, id).unwrap();
+        let requested = Requested {
+            action: id,
+            provider: Provider::new("billing").unwrap(),
+            account: account(),
+            credential: Credential::new("billing/ops#1").unwrap(),
+            agent: Agent::new("ana").unwrap(),
+            task: None,
+            goal: None,
+            priority: Priority::Normal,
+            class,
+            method: "GET".to_owned(),
+            endpoint: Endpoint::new("GET /records").unwrap(),
+            path: "/records".to_owned(),
+            fingerprint: Fingerprint([1; 16]),
+            payload_digest: [0; 32],
+            payload_bytes: 0,
+            replayable: true,
+            key: None,
+            deadline: Moment::NEVER,
+            detached: true,
+            authorised_by: "agent token".to_owned(),
+            parent: None,
+        };
+        let submit = Submit {
+            requested: Arc::new(requested),
+            setup: setup(class),
+            hold_until: Moment::NEVER,
+            task: TaskAllowance::UNLIMITED,
+            marker: Marker::None,
+        };
+        self.driver.submit(&self.cell, submit, None);
+        (id, mailbox)
+    }
+
+    /// Looks again and again until it holds.
+    async fn until(&self, what: &str, holds: impl Fn(&World) -> bool) {
+        for _ in 0..2_000 {
+            if holds(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("never: {what}");
+    }
+
+    fn out(&self) -> usize {
+        self.driver
+            .look(&self.cell, |engine, _| engine.on_the_wire())
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_nobody_takes_gives_its_seat_back_and_ends_its_action() {
+    for class in [Class::Read, Class::UncertainWrite] {
+        let world = World::new();
+        let (id, mailbox) = world.submit(class);
+        assert_eq!(
+            world.out(),
+            1,
+            "its seat is taken before its grant is durable"
+        );
+        drop(mailbox);
+        world
+            .until("the seat is free", |world| world.out() == 0)
+            .await;
+        world
+            .until("the end is recorded", |world| {
+                let row = world.driver.store().reader().action(id).unwrap();
+                row.is_some_and(|found| found.row.state == State::CancelledNotSent)
+            })
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_granted_to_an_action_that_nobody_can_run_is_handed_back() {
+    let world = World::new();
+    let (_, mut mailbox) = world.submit(Class::UncertainWrite);
+    let first = mailbox.next().await.unwrap();
+    assert!(matches!(first, Mail::Output(Output::Grant(_))), "{first:?}");
+    world.driver.leave_unrun(&world.cell, mailbox, first);
+    assert_eq!(world.out(), 0);
+}
+
+#[tokio::test]
+async fn a_read_without_a_caller_gets_a_runner_of_the_new_life_when_its_old_one_has_ended() {
+    let world = World::new();
+    let (_, mut mailbox) = world.submit(Class::Read);
+    assert!(mailbox.next().await.is_some(), "it is durable");
+    // As if the journal had lost a record that was still to come.
+    world.driver.with(&world.cell, |engine| {
+        engine.handle_commit_failed(RecordSeq(3))
+    });
+    tokio::time::timeout(Duration::from_secs(10), world.cell.closed())
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let current = world.driver.cell(&account());
+    assert_eq!(current.generation, 1, "its old runner is still there");
+    drop(mailbox);
+    world
+        .until("it has a runner", |world| world.keeper.generations() == [2])
+        .await;
+}
