@@ -8,5 +8,6 @@ mod support;
 
 mod disk;
 mod repeats;
+mod restarts;
 mod stopping;
 mod world;

@@ -154,19 +154,6 @@ pub async fn action_by_key(
     Ok(stored.into_iter().next().map(|it| it.row))
 }
 
-/// Whether a key whose action ended may be used for the same operation anew:
-/// only if it certainly had no effect.
-pub fn can_be_sent_anew(row: &ActionRow) -> bool {
-    match row.state {
-        State::CancelledNotSent | State::Interrupted => true,
-        // A passing refusal may be tried again; any other answer is given again.
-        State::FailedDefinite => row
-            .last_status
-            .is_none_or(|status| matches!(status, 408 | 429 | 500..=599)),
-        _ => false,
-    }
-}
-
 /// The stored result of an action, as its caller would have got it.
 pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
     let reader = gateway.0.driver.store().reader();

@@ -102,7 +102,7 @@ impl Gateway {
                 .with("action", row.requested.action.to_string());
             return Err(Box::new(problem));
         }
-        match crate::agents::can_be_sent_anew(&row) {
+        match row.may_be_sent_anew() {
             true => Ok(None),
             false => self.join(row.requested.action).await.map(Some),
         }
