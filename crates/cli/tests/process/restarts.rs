@@ -63,3 +63,27 @@ async fn a_key_that_was_cancelled_is_not_sent_after_a_restart() {
     );
     assert_eq!(world.effects_of(INVITE.operation), 0);
 }
+
+#[tokio::test]
+async fn a_key_with_another_query_is_refused_before_and_after_a_restart() {
+    let world = World::new().await;
+    let mut governor = world.home.governor().up().await;
+    assert_eq!(ORDER.send(&governor).await.unwrap().status, 200);
+    let other = Call {
+        method: "POST",
+        target: "/fake/orders?of=another",
+        fields: &[("idempotency-key", ORDER.operation)],
+        body: &json!({ "external_ref": ORDER.operation }).to_string(),
+    };
+    for _life in 0..2 {
+        let heard = other.to(governor.agents).await.unwrap();
+        assert_eq!(
+            (heard.status, &heard.json()["code"]),
+            (422, &json!("key_reused"))
+        );
+        assert_eq!(ORDER.send(&governor).await.unwrap().status, 200);
+        governor.killed().await;
+        governor = world.home.governor().up().await;
+    }
+    assert_eq!(world.arrived(), 1);
+}

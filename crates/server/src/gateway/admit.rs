@@ -277,12 +277,18 @@ impl Gateway {
         spool: &Spool,
     ) -> Fingerprint {
         use hmac::{Hmac, KeyInit as _, Mac as _};
-        let digest;
+        let beginning;
         let payload = match body {
             Some(body) => body,
             None => {
-                digest = *spool.digest();
-                &digest
+                // Of a body that streams only the beginning was read; with its
+                // length two uploads that begin alike differ, as a rule.
+                let length = match spool.framing() {
+                    Framing::Length(length) => length,
+                    Framing::None | Framing::Chunked => u64::MAX,
+                };
+                beginning = [&spool.digest()[..], &length.to_be_bytes()].concat();
+                &beginning
             }
         };
         let call = fingerprint::Call {
