@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::caller::Call;
 use crate::support::governor::Governor;
 use crate::support::wait::Wait;
-use crate::world::{World, Write};
+use crate::world::{World, Write, rests};
 
 const ORDER: Write<'_> = Write {
     path: "/orders",
@@ -86,4 +86,55 @@ async fn a_key_with_another_query_is_refused_before_and_after_a_restart() {
         governor = world.home.governor().up().await;
     }
     assert_eq!(world.arrived(), 1);
+}
+
+/// Lets every caller bring its own credential.
+fn without_accounts(world: &World) {
+    let text = std::fs::read_to_string(world.home.configuration()).unwrap();
+    let account = "    accounts:\n      ops: { credential: env:FAKE_KEY }\n";
+    assert!(text.contains(account));
+    let text = text.replace(account, "");
+    world
+        .home
+        .configure(&text.replace("max_lookups: 8", "max_lookups: 2"));
+}
+
+/// A write with its caller's own credential; the governor dies while it is out.
+async fn dies_with_its_callers_credential(world: &World, path: &str) {
+    without_accounts(world);
+    world.script(json!({ "calls": "POST *", "hold": true }));
+    // What a stranger is told.
+    world.script(json!({ "calls": "GET *", "status": 404, "times": "always", "body": {} }));
+    let governor = world.home.governor().up().await;
+    let write = Call {
+        method: "POST",
+        target: &format!("/fake{path}"),
+        fields: &[
+            ("authorization", "Bearer sk-own"),
+            ("idempotency-key", "order-1"),
+        ],
+        body: &json!({ "external_ref": "order-1" }).to_string(),
+    };
+    let _open = write.start(governor.agents).await.unwrap();
+    world.provider.handle.arrivals(1).await;
+    governor.killed().await;
+}
+
+async fn nothing_is_sent_without_the_callers_credential(path: &str) {
+    let world = World::new().await;
+    dies_with_its_callers_credential(&world, path).await;
+    let governor = world.home.governor().up().await;
+    let action = rests(&governor, "order-1").await;
+    assert_eq!(action["state"], "escalated", "{action}");
+    assert_eq!(world.arrived(), 1, "{action}");
+}
+
+#[tokio::test]
+async fn a_write_with_its_callers_credential_is_not_looked_up_by_a_stranger_after_a_restart() {
+    nothing_is_sent_without_the_callers_credential("/records").await;
+}
+
+#[tokio::test]
+async fn a_write_with_its_callers_credential_is_not_sent_by_a_stranger_after_a_restart() {
+    nothing_is_sent_without_the_callers_credential("/orders").await;
 }

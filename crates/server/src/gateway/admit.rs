@@ -27,7 +27,7 @@ use rategov_store::{Attachment, Payload as StoredPayload};
 use super::destination::Destination;
 use super::framing::Framing;
 use super::headers::{self, Credential as Sends, Rewrite};
-use super::job::{Job, Payload, storable};
+use super::job::{Credentials, Job, Payload, storable};
 use super::owner::Owner;
 use super::policy::{Policy, duration, timeouts};
 use super::problem::{Problem, RequestCode};
@@ -183,6 +183,7 @@ impl Gateway {
             timeouts: timeouts(settings),
             hidden: hidden(&head.headers),
             head,
+            credentials: Credentials::Present,
             payload: Payload::Spooled(spool),
             given_back: Mutex::new(None),
             provider: route.provider,

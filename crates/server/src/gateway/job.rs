@@ -29,6 +29,16 @@ pub enum Payload {
     Missing,
 }
 
+/// Whether an action can show the provider who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// Its head carries all that its caller's did, or the governor's own.
+    Present,
+    /// Its caller's were withheld when it was stored, and there are no others.
+    /// Nothing of it is sent: an answer to a stranger says nothing.
+    Missing,
+}
+
 /// One action, ready to be sent.
 pub struct Job {
     /// The way out.
@@ -39,6 +49,8 @@ pub struct Job {
     pub timeouts: Timeouts,
     /// The head as it leaves, credential included.
     pub head: request::Parts,
+    /// Whether that is so.
+    pub credentials: Credentials,
     /// The body.
     pub payload: Payload,
     /// The request that the transport gave back whole. A body that streams can't
@@ -77,8 +89,12 @@ pub struct Job {
 }
 
 impl Job {
-    /// The request of the next attempt; `None` if its body is not there any more.
+    /// The request of the next attempt; `None` if its body or its credential is
+    /// not there any more.
     pub fn request(&mut self) -> Option<Request<Outgoing>> {
+        if self.credentials == Credentials::Missing {
+            return None;
+        }
         let given_back = self
             .given_back
             .get_mut()

@@ -2,8 +2,8 @@
 //!
 //! What is stored of a write is its head without credentials, and its body. The
 //! credential is added anew from the configuration. A pass-through credential is
-//! never stored: such an action can't be looked up or sent by itself, so its
-//! look-ups end without an answer and a person is asked.
+//! never stored: such an action is not looked up or sent, so its look-ups end
+//! without an answer and a person is asked.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use rategov_core::tasks::DEFAULT_TASK;
 use rategov_store::{Attachment, Payload as StoredPayload};
 
 use super::framing::Framing;
-use super::job::{Job, Payload};
+use super::job::{Credentials, Job, Payload};
 use super::policy::{duration, timeouts};
 use super::purpose::Purpose;
 use super::run::Runner;
@@ -35,6 +35,8 @@ pub struct StoredHead {
     headers: Vec<(String, Vec<u8>)>,
     chunked: bool,
     has_body: bool,
+    /// Whether a field was left out that may have said who calls.
+    withheld: bool,
 }
 
 impl StoredHead {
@@ -47,6 +49,7 @@ impl StoredHead {
         StoredHead {
             method: head.method.as_str().to_owned(),
             target: head.uri.to_string(),
+            withheld: headers.len() < head.headers.len(),
             headers,
             chunked: framing == Framing::Chunked,
             has_body: framing != Framing::None,
@@ -189,7 +192,7 @@ impl Gateway {
         let external_ref = stored
             .as_ref()
             .and_then(|stored| route.rule.external_ref_in(&stored.body));
-        let (mut head, payload) = match stored {
+        let (mut head, payload, withheld) = match stored {
             Some(stored) => {
                 let stored_head = StoredHead::decode(&stored.head)?;
                 let parts = stored_head.parts()?;
@@ -203,7 +206,7 @@ impl Gateway {
                 let spool = Spool::take(body, framing, &limits, &self.0.budget)
                     .await
                     .ok()?;
-                (parts, Payload::Stored(spool))
+                (parts, Payload::Stored(spool), stored_head.withheld)
             }
             None => {
                 let mut parts = http::Request::new(()).into_parts().0;
@@ -212,12 +215,17 @@ impl Gateway {
                 parts
                     .headers
                     .insert(http::header::HOST, destination.host_header().clone());
-                (parts, Payload::Missing)
+                (parts, Payload::Missing, true)
             }
         };
-        if let Some(injection) = policy.injection(&requested.credential) {
-            injection.put_into(&mut head.headers);
-        }
+        let credentials = match policy.injection(&requested.credential) {
+            Some(injection) => {
+                injection.put_into(&mut head.headers);
+                Credentials::Present
+            }
+            None if withheld => Credentials::Missing,
+            None => Credentials::Present,
+        };
         let task = requested
             .task
             .clone()
@@ -228,6 +236,7 @@ impl Gateway {
             timeouts: timeouts(&settings),
             hidden: Vec::new(),
             head,
+            credentials,
             payload,
             given_back: std::sync::Mutex::new(None),
             provider: requested.provider.clone(),
