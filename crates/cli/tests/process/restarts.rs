@@ -138,3 +138,37 @@ async fn a_write_with_its_callers_credential_is_not_looked_up_by_a_stranger_afte
 async fn a_write_with_its_callers_credential_is_not_sent_by_a_stranger_after_a_restart() {
     nothing_is_sent_without_the_callers_credential("/orders").await;
 }
+
+#[tokio::test]
+async fn a_repeat_that_joins_after_a_restart_is_told_that_the_write_was_sent() {
+    let world = World::new().await;
+    let text = std::fs::read_to_string(world.home.configuration()).unwrap();
+    world
+        .home
+        .configure(&text.replace("max_lookups: 8", "max_lookups: 3"));
+    world.script(json!({ "calls": "POST *", "hold": true }));
+    world.script(json!({ "calls": "GET *", "status": 500, "times": "always" }));
+    let governor = world.home.governor().up().await;
+    let record = Write {
+        path: "/records",
+        operation: "record-1",
+    };
+    let _open = record.start(&governor).await.unwrap();
+    world.provider.handle.arrivals(1).await;
+    governor.killed().await;
+
+    let governor = world.home.governor().up().await;
+    let told = record.send(&governor).await.unwrap();
+    let problem = told.json();
+    assert_eq!(
+        (told.status, &problem["code"]),
+        (424, &json!("escalated")),
+        "{problem}"
+    );
+    assert_eq!(
+        (&problem["sent"], &problem["attempts"]),
+        (&json!(true), &json!(1)),
+        "{problem}"
+    );
+    assert_eq!(told.header("rategov-attempts"), Some("1"));
+}

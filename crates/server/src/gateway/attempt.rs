@@ -227,6 +227,7 @@ impl Runner {
         result: Option<Attachment>,
     ) {
         self.wait_from = self.driver.clock().now();
+        self.was_sent |= !matches!(evidence, Evidence::NotSent(_));
         let report = Report {
             action: self.id(),
             attempt,

@@ -129,7 +129,7 @@ impl Resume for Gateway {
             let driver = gateway.0.driver.clone();
             match gateway.job_of(&row).await {
                 Some(job) => {
-                    Runner::resumed(driver, cell, mailbox, job, row.state)
+                    Runner::resumed(driver, cell, mailbox, job, &row)
                         .run_from(vec![first])
                         .await;
                 }

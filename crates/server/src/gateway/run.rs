@@ -19,6 +19,7 @@ use rategov_core::action::problem::Code;
 use rategov_core::engine::{Following, Output, WaitReason};
 use rategov_core::id::ActionId;
 use rategov_core::observe::Meaning;
+use rategov_core::record::ActionRow;
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::State;
 use tokio::sync::oneshot;
@@ -52,6 +53,8 @@ pub struct Runner {
     /// What a look-up found: the result of a write whose answer was lost.
     pub(super) found: Option<Bytes>,
     pub(super) attempts: u16,
+    /// Whether a byte of any attempt may have left.
+    pub(super) was_sent: bool,
     pub(super) waited: Span,
     pub(super) wait_from: Moment,
     pub(super) reason: Option<&'static str>,
@@ -101,6 +104,7 @@ impl Runner {
             streaming: None,
             found: None,
             attempts: 0,
+            was_sent: false,
             waited: Span::ZERO,
             wait_from,
             reason: None,
@@ -116,10 +120,17 @@ impl Runner {
         cell: Arc<Cell>,
         mailbox: Mailbox,
         job: Job,
-        state: State,
+        row: &ActionRow,
     ) -> Runner {
         let mut runner = Runner::new(driver, cell, mailbox, job, None);
-        runner.with_person = state == State::Escalated;
+        runner.with_person = row.state == State::Escalated;
+        runner.attempts = row.attempts;
+        runner.waited = row.waited;
+        // What was looked up was sent, whatever was found.
+        runner.was_sent = row.uncertain
+            || row.maybe_arrived
+            || 0 < row.lookups
+            || row.state == State::Dispatching;
         runner
     }
 
@@ -166,14 +177,15 @@ impl Runner {
     /// this write is not in the journal, so nobody may hear it as decided.
     fn answer_after_fault(&mut self) {
         self.stop_waiting();
-        let code = match self.attempts {
-            0 => Code::AuditUnavailable,
-            _ => Code::OutcomeUnknown,
+        // An open attempt is in the journal, and counts as unknown there.
+        let code = match self.was_sent || 0 < self.attempts {
+            false => Code::AuditUnavailable,
+            true => Code::OutcomeUnknown,
         };
         let why = "the journal can't be written, so what came of the write can't be recorded";
         let problem = Problem::of_action(code)
             .because(why)
-            .with("sent", 0 < self.attempts);
+            .with("sent", self.was_sent);
         self.answer_problem(problem, None);
     }
 
