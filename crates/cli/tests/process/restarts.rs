@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::caller::Call;
 use crate::support::governor::Governor;
+use crate::support::home::SECRET;
 use crate::support::wait::Wait;
 use crate::world::{World, Write, rests};
 
@@ -171,4 +172,39 @@ async fn a_repeat_that_joins_after_a_restart_is_told_that_the_write_was_sent() {
         "{problem}"
     );
     assert_eq!(told.header("rategov-attempts"), Some("1"));
+}
+
+#[tokio::test]
+async fn a_credential_that_a_provider_echoes_after_a_restart_is_told_to_nobody() {
+    let world = World::new().await;
+    world.script(json!({ "calls": "POST *", "hold": true }));
+    let echo = json!({ "error": { "code": SECRET, "message": format!("no {SECRET}") } });
+    world.script(json!({ "calls": "POST *", "status": 400, "body": echo, "times": "always" }));
+    let governor = world.home.governor().up().await;
+    let _open = ORDER.start(&governor).await.unwrap();
+    world.provider.handle.arrivals(1).await;
+    governor.killed().await;
+
+    let governor = world.home.governor().up().await;
+    let action = rests(&governor, ORDER.operation).await;
+    assert_eq!(world.arrived(), 2, "{action}");
+    let journal = governor
+        .ask("/api/v1/journal")
+        .await
+        .unwrap()
+        .json()
+        .to_string();
+    assert!(journal.contains("action_result"), "{journal}");
+    assert!(!journal.contains(SECRET), "{journal}");
+    assert!(!action.to_string().contains(SECRET), "{action}");
+    assert!(!governor.log().contains(SECRET), "{}", governor.log());
+    governor.killed().await;
+    for file in std::fs::read_dir(world.home.data()).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        let found = bytes
+            .windows(SECRET.len())
+            .any(|it| it == SECRET.as_bytes());
+        assert!(!found, "{}", path.display());
+    }
 }

@@ -181,7 +181,6 @@ impl Gateway {
             upstream: Arc::clone(&self.0.upstream),
             destination: destination.clone(),
             timeouts: timeouts(settings),
-            hidden: hidden(&head.headers),
             head,
             credentials: Credentials::Present,
             payload: Payload::Spooled(spool),
@@ -381,16 +380,6 @@ fn patience(asked: &Asked) -> Option<Duration> {
         AnswerMode::Async => Some(asked.wait.map_or(Duration::ZERO, duration)),
         AnswerMode::Held => asked.patience().map(duration),
     }
-}
-
-/// The credentials of a call, to be cut out of what a provider echoes.
-fn hidden(headers: &HeaderMap) -> Vec<String> {
-    headers
-        .iter()
-        .filter(|(name, value)| value.is_sensitive() || headers::KEY_FIELDS.contains(name))
-        .filter_map(|(_, value)| value.to_str().ok())
-        .filter_map(|value| value.split_whitespace().last().map(str::to_owned))
-        .collect()
 }
 
 /// What is kept of a write so that it can be sent again after a restart.

@@ -131,7 +131,7 @@ impl Runner {
     async fn judge(&mut self, attempt: u16, mut answer: Answer) {
         fail::point(fail::HEAD_RECEIVED_BEFORE_REPORT);
         let arrived = self.driver.clock().wall();
-        let hidden = self.job.hidden.clone();
+        let hidden = self.job.hidden();
         let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
         let settings = Arc::clone(&self.job.settings);
         let purpose = self.job.purpose;

@@ -78,8 +78,6 @@ pub struct Job {
     pub known_operation: Option<String>,
     /// The caller's name of it.
     pub external_ref: Option<String>,
-    /// Credentials of the call, cut out of every text.
-    pub hidden: Vec<String>,
     /// Whether its caller wants a 202 when its patience is over.
     pub respond_async: bool,
     /// How long its caller waits for an answer; `None` if it did not say.
@@ -89,6 +87,21 @@ pub struct Job {
 }
 
 impl Job {
+    /// The credentials that its head carries, to be cut out of what a provider
+    /// echoes. Asked of the head itself, so that no way to make a job forgets them.
+    pub fn hidden(&self) -> Vec<String> {
+        let is_secret = |name: &HeaderName, value: &HeaderValue| {
+            value.is_sensitive() || super::headers::KEY_FIELDS.contains(name)
+        };
+        self.head
+            .headers
+            .iter()
+            .filter(|(name, value)| is_secret(name, value))
+            .filter_map(|(_, value)| value.to_str().ok())
+            .filter_map(|value| value.split_whitespace().last().map(str::to_owned))
+            .collect()
+    }
+
     /// The request of the next attempt; `None` if its body or its credential is
     /// not there any more.
     pub fn request(&mut self) -> Option<Request<Outgoing>> {

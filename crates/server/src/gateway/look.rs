@@ -120,7 +120,8 @@ impl Runner {
         &self,
         mut answer: super::answer::Answer,
     ) -> (Found, Facts, Option<String>, Option<Bytes>) {
-        let hidden: Vec<&str> = self.job.hidden.iter().map(String::as_str).collect();
+        let hidden = self.job.hidden();
+        let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
         let tongue = Tongue {
             dialect: &self.job.settings.dialect,
             rules: &self.job.settings.errors,

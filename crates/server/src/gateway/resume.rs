@@ -234,7 +234,6 @@ impl Gateway {
             upstream: Arc::clone(&self.0.upstream),
             destination,
             timeouts: timeouts(&settings),
-            hidden: Vec::new(),
             head,
             credentials,
             payload,
