@@ -77,7 +77,7 @@ impl Engine {
                 self.stop_repeating(now, chance, id, why);
             }
             (None, Some(Turn::Attempt(_))) => {
-                self.dequeue(id);
+                self.dequeue(now, id);
                 self.finish_cancelled(now, id);
             }
             // Being looked up, or with a person.
@@ -102,7 +102,7 @@ impl Engine {
             }
             (None, Some(Turn::Attempt(_))) => {
                 let by = CancelledBy::Caller;
-                self.dequeue(id);
+                self.dequeue(now, id);
                 self.record(now, id, Event::Cancelled { action: id, by });
                 self.finish_cancelled(now, id);
                 self.dispatch(now);
