@@ -208,3 +208,36 @@ async fn a_credential_that_a_provider_echoes_after_a_restart_is_told_to_nobody()
         assert!(!found, "{}", path.display());
     }
 }
+
+#[tokio::test]
+async fn a_long_path_is_looked_up_whole_after_a_restart() {
+    let world = World::new().await;
+    let text = std::fs::read_to_string(world.home.configuration()).unwrap();
+    let endpoint = "      - match: PUT /records/{id}
+        class: idempotent_write
+        reconcile: { request: \"GET /records/{id}\", found: $.id, authoritative: true, settle: 50ms, max_in_flight: 150ms, max_lookups: 1 }
+";
+    world.home.configure(&text.replace(
+        "      - match: POST /invites",
+        &format!("{endpoint}      - match: POST /invites"),
+    ));
+    let id = "r".repeat(700);
+    world.script(json!({ "calls": "PUT *", "hold": true }));
+    world.script(
+        json!({ "calls": format!("GET /records/{id}"), "status": 200, "body": { "id": "rec_1" } }),
+    );
+    let governor = world.home.governor().up().await;
+    let put = Call {
+        method: "PUT",
+        target: &format!("/fake/records/{id}"),
+        fields: &[("rategov-action", "put-1")],
+        body: "{}",
+    };
+    let _open = put.start(governor.agents).await.unwrap();
+    world.provider.handle.arrivals(1).await;
+    governor.killed().await;
+
+    let governor = world.home.governor().up().await;
+    let action = rests(&governor, "put-1").await;
+    assert_eq!(action["state"], "succeeded", "{action}");
+}

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, request};
 use http_body_util::Full;
 use rategov_core::engine::Setup;
-use rategov_core::event::Requested;
+use rategov_core::event::{Requested, TEXT_BYTES_MAX};
 use rategov_core::id::{Account, Task};
 use rategov_core::policy::{AccountPolicy, TaskLimits};
 use rategov_core::record::ActionRow;
@@ -25,7 +25,10 @@ use super::purpose::Purpose;
 use super::run::Runner;
 use super::serve::Gateway;
 use super::spool::{Spool, SpoolLimits};
+use crate::config::settings::ScopedCall;
 use crate::driver::{Cell, Mailbox, Resume};
+use crate::route::model_of;
+use crate::route::template::Parameters;
 
 /// A request's head as it is stored.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -98,8 +101,19 @@ impl Resume for Gateway {
             &requested.method,
             &requested.path,
         )?;
+        if may_be_cut(&requested.path) && route.endpoint != requested.endpoint {
+            // Its end told which endpoint it is.
+            return None;
+        }
         let agents = policy.settings.agents.get(&requested.agent);
-        let scopes = vec![crate::driver::account_scope(&requested.account)];
+        let scopes = policy.scopes(
+            &requested.account,
+            &ScopedCall {
+                endpoint: &requested.endpoint,
+                model: model_of(&route.parameters, &[]).as_deref(),
+                credential: Some(&requested.credential),
+            },
+        );
         Some(Setup {
             profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
@@ -173,36 +187,53 @@ impl Resume for Gateway {
     }
 }
 
+/// Whether a path of a record may lack its end.
+fn may_be_cut(path: &str) -> bool {
+    // A cut comes at a character's border.
+    TEXT_BYTES_MAX < path.len() + char::MAX.len_utf8()
+}
+
 impl Gateway {
     async fn job_of(&self, row: &ActionRow) -> Option<Job> {
         let policy = self.policy();
         let requested = &row.requested;
         let settings = Arc::clone(policy.provider(&requested.provider)?);
         let destination = policy.destinations.get(&requested.provider)?.clone();
-        let route = policy.routes.resolve(
-            requested.provider.as_str(),
-            &requested.method,
-            &requested.path,
-        )?;
         let (reader, id) = (self.0.driver.store().reader(), requested.action);
         let stored = tokio::task::spawn_blocking(move || reader.payload(id))
             .await
             .ok()?
             .ok()?;
+        let stored = match stored {
+            Some(stored) => Some((StoredHead::decode(&stored.head)?, stored.body)),
+            None => None,
+        };
+        // The path in the record is cut where it is long; the stored head has all of it.
+        let whole = stored
+            .as_ref()
+            .and_then(|(head, _)| destination.path_of(&head.target));
+        let route = policy.routes.resolve(
+            requested.provider.as_str(),
+            &requested.method,
+            whole.unwrap_or(&requested.path),
+        )?;
+        let parameters = match whole {
+            None if may_be_cut(&requested.path) => Parameters::default(),
+            _ => route.parameters,
+        };
         let external_ref = stored
             .as_ref()
-            .and_then(|stored| route.rule.external_ref_in(&stored.body));
+            .and_then(|(_, body)| route.rule.external_ref_in(body));
         let (mut head, payload, withheld) = match stored {
-            Some(stored) => {
-                let stored_head = StoredHead::decode(&stored.head)?;
+            Some((stored_head, body)) => {
                 let parts = stored_head.parts()?;
                 let limits = SpoolLimits {
                     max_replay: u64::MAX,
                     stall: duration(policy.settings.client_stall),
                     directory: self.0.spill_folder.clone(),
                 };
-                let framing = stored_head.framing(stored.body.len());
-                let body = Full::new(Bytes::from(stored.body));
+                let framing = stored_head.framing(body.len());
+                let body = Full::new(Bytes::from(body));
                 let spool = Spool::take(body, framing, &limits, &self.0.budget)
                     .await
                     .ok()?;
@@ -242,7 +273,7 @@ impl Gateway {
             settings,
             endpoint: requested.endpoint.clone(),
             rule: Arc::clone(&route.rule),
-            parameters: route.parameters.clone(),
+            parameters,
             class: requested.class,
             purpose: Purpose::of(requested.class, requested.detached),
             task: (requested.agent.clone(), task),
