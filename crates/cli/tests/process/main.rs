@@ -8,6 +8,7 @@ mod support;
 
 mod disk;
 mod repeats;
+mod restarts;
 mod seats;
 mod stopping;
 mod world;

@@ -5,7 +5,7 @@
 //! | has the key of an action in hand, same payload | a repeat: joins it |
 //! | has the key of an ended action that had an effect, or may not be sent any more | a repeat: takes its result |
 //! | has the key of an ended action that certainly had none | a new action, within what is left of the budgets |
-//! | has a key with another payload | refused (R-IDEM-5) |
+//! | has a key of another agent, or with another resource or payload | refused (R-IDEM-5) |
 //! | says that it is an SDK's repeat, and an equal call is in hand | a repeat: joins it |
 //! | is a write equal to one whose outcome is unknown | held off (R-RETRY-3) |
 //! | is none of these | a new action, if the bounds of [`super::room`] allow it |
@@ -36,11 +36,14 @@ pub(super) struct Finished {
     pub(super) again: Option<Used>,
 }
 
-/// What must be the same when a key comes back.
+/// What must be the same when a key comes back. The agent, or one would be given
+/// another's result; the bytes; and the resource with its query, which only the
+/// fingerprint tells apart where endpoint and bytes are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Payload {
     agent: crate::id::Agent,
     endpoint: crate::id::Endpoint,
+    fingerprint: crate::id::Fingerprint,
     digest: [u8; 32],
 }
 
@@ -49,8 +52,17 @@ impl Payload {
         Payload {
             agent: requested.agent.clone(),
             endpoint: requested.endpoint.clone(),
+            fingerprint: requested.fingerprint,
             digest: requested.payload_digest,
         }
+    }
+}
+
+impl Requested {
+    /// Whether a call with the key of an earlier one is that call again. If not,
+    /// its key is refused (R-IDEM-5).
+    pub fn repeats(&self, earlier: &Requested) -> bool {
+        Payload::of(self) == Payload::of(earlier)
     }
 }
 
@@ -131,7 +143,7 @@ impl Engine {
         let requested = &submit.requested;
         if let Some(key) = &requested.key {
             if let Some((existing, live)) = self.by_key(key) {
-                return match Payload::of(&live.row.requested) == Payload::of(requested) {
+                return match requested.repeats(&live.row.requested) {
                     true => Kinship::Repeats(existing, "key"),
                     false => Kinship::Refused(self.key_reused(existing)),
                 };

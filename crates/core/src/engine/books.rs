@@ -4,8 +4,11 @@
 //! a leak or a call that waits for ever. Tests and the simulator ask after
 //! every step (DESIGN §6, invariants 2, 6, 13 and 15).
 
+use std::collections::BTreeSet;
+
 use super::Engine;
 use super::live::{Caller, Live, Turn};
+use crate::id::ActionId;
 use crate::word::State;
 
 impl Engine {
@@ -47,6 +50,11 @@ impl Engine {
                 return say("has a key that is not known");
             }
         }
+        if let Some(id) = self.kept_back_for_nothing() {
+            return Err(format!(
+                "action {id}: is kept back although its agent is not full"
+            ));
+        }
         let counts = [
             ("asks", self.asks.len(), waiting),
             (
@@ -62,6 +70,25 @@ impl Engine {
             Some((what, have, want)) => Err(format!("{what}: {have}, should be {want}")),
             None => Ok(()),
         }
+    }
+
+    /// An agent that may open another call has, of each rank and lane of which
+    /// some are kept back, one in the schedule; or nobody would ever bring them back.
+    fn kept_back_for_nothing(&self) -> Option<ActionId> {
+        let waiting = || self.actions.values().filter(|live| live.turn.is_some());
+        let queueing: BTreeSet<_> = waiting()
+            .filter(|live| self.schedule.get(live.ask).is_some())
+            .map(|live| (live.agent(), live.group()))
+            .collect();
+        let lost = waiting().find(|live| {
+            let load = self.loads.of(live.agent());
+            load.is_some_and(|load| {
+                load.keeps_back(live.group(), live.ask)
+                    && !load.is_full(live.setup.agent_concurrent_max)
+                    && !queueing.contains(&(live.agent(), live.group()))
+            })
+        });
+        lost.map(Live::id)
     }
 
     fn timers_of(&self, live: &Live) -> usize {

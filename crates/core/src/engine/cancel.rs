@@ -90,7 +90,7 @@ impl Engine {
                 self.stop_repeating(now, chance, id, why);
             }
             (None, Some(Turn::Attempt(_))) => {
-                self.dequeue(id);
+                self.dequeue(now, id);
                 self.finish_cancelled(now, id);
             }
             // Being looked up, or with a person.
@@ -113,7 +113,7 @@ impl Engine {
             (Some(wire), _) if may_be_stopped(wire, is_write) => self.call_back(id),
             (None, Some(Turn::Attempt(_))) => {
                 let by = CancelledBy::Caller;
-                self.dequeue(id);
+                self.dequeue(now, id);
                 self.record(now, id, Event::Cancelled { action: id, by });
                 self.finish_cancelled(now, id);
                 self.dispatch(now);

@@ -93,7 +93,7 @@ impl Engine {
     /// Ends a waiting action with the last word that there is: the provider's
     /// last answer, or what the governor says where none came.
     pub(super) fn give_last_word(&mut self, now: Moment, id: ActionId, code: &'static str) {
-        self.dequeue(id);
+        self.dequeue(now, id);
         let state = State::FailedDefinite;
         match self.actions.get(&id).map(|live| live.last_word) {
             Some(LastWord::Answer(attempt)) => self.finish(now, id, state, code, |live| {

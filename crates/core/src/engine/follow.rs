@@ -277,7 +277,7 @@ impl Engine {
         id: ActionId,
         why: &str,
     ) {
-        self.dequeue(id);
+        self.dequeue(now, id);
         let live = &self.actions[&id];
         let rules = live.setup.profile.lookup.as_ref();
         let not_before = rules

@@ -92,8 +92,10 @@ impl Engine {
         true
     }
 
-    /// Takes an action out of the queue, wherever it waits.
-    pub(super) fn dequeue(&mut self, id: ActionId) {
+    /// Takes an action out of the queue, wherever it waits. If it was in the
+    /// schedule on behalf of others like it, which its agent's limit keeps back,
+    /// the next of them takes its place: nothing else would bring them back.
+    pub(super) fn dequeue(&mut self, now: Moment, id: ActionId) {
         let Some(live) = self.actions.get_mut(&id) else {
             return;
         };
@@ -101,10 +103,18 @@ impl Engine {
             return;
         }
         let (ask, group) = (live.ask, live.group());
+        let (agent, max) = (live.agent().clone(), live.setup.agent_concurrent_max);
+        let was_kept_back = self
+            .loads
+            .of(&agent)
+            .is_some_and(|load| load.keeps_back(group, ask));
         self.asks.remove(&ask);
         self.schedule.remove(ask);
-        self.loads.leave(live.agent(), group, ask);
+        self.loads.leave(&agent, group, ask);
         self.disarm_wait(id);
+        if !was_kept_back {
+            self.next_of_group(now, &agent, group, max);
+        }
     }
 
     /// The timers of a wait are of no use any more.
@@ -126,8 +136,8 @@ impl Engine {
         }
     }
 
-    /// A call of an agent went: the next of the same kind may queue, if the
-    /// agent may open more.
+    /// A call of an agent went or left: the next of the same kind may queue, if
+    /// the agent may open more.
     pub(super) fn next_of_group(
         &mut self,
         now: Moment,

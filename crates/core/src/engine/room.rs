@@ -209,7 +209,7 @@ impl Engine {
     }
 
     pub(super) fn refuse_live_with(&mut self, now: Moment, id: ActionId, refusal: Refusal) {
-        self.dequeue(id);
+        self.dequeue(now, id);
         if let Some(live) = self.actions.get(&id) {
             let (requested, place) = (live.row.requested.clone(), live.place.unwrap_or(live.ask));
             if let Some(at) = refusal.retry_at {

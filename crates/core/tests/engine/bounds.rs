@@ -368,3 +368,34 @@ fn nine_of_ten_calls_start_by_the_time_that_was_stated_after_a_refusal() {
     let refused = || World::new().saying(in_turn(vec![Say::wait(20)]));
     check_promises("nothing is declared", refused, 400);
 }
+
+/// An agent with one call out may have no other. Its second and third wait for
+/// that; when the first has ended, for the account's seat, which somebody better
+/// has taken. Then the second leaves.
+fn the_second_leaves(leave: impl Fn(&mut World, ActionId)) {
+    let slow = Say::ok().after(secs(60));
+    let script = in_turn(vec![Say::ok().after(secs(5)), slow]);
+    let mut world = World::under(seats(1)).saying(script);
+    let call = patient("ana").with(|call| call.concurrent = Some(1));
+    world.submit(&call);
+    world.pass(secs(1));
+    let second = world.submit(&call);
+    let third = world.submit(&call);
+    world.submit(&patient("bob").at(Priority::Interactive));
+    world.pass(secs(10));
+    assert_eq!(world.arrivals.len(), 2, "the account's seat is taken");
+    leave(&mut world, second);
+    world.pass(secs(120));
+    assert_eq!(world.state(second), State::CancelledNotSent);
+    assert_eq!(world.state(third), State::Succeeded);
+}
+
+#[test]
+fn a_call_that_its_agents_limit_kept_back_goes_on_when_the_one_before_it_hangs_up() {
+    the_second_leaves(World::hang_up);
+}
+
+#[test]
+fn a_call_that_its_agents_limit_kept_back_goes_on_when_the_one_before_it_is_cancelled() {
+    the_second_leaves(World::cancel);
+}

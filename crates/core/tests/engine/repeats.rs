@@ -43,6 +43,20 @@ fn a_key_with_another_payload_is_refused_and_never_sent() {
 }
 
 #[test]
+fn a_key_at_another_resource_of_the_same_endpoint_is_refused() {
+    let mut world = World::new();
+    world.submit(&keyed("ana", "k1"));
+    let other = keyed("ana", "k1").with(|call| call.path = "/records/2".to_owned());
+    let open = world.submit(&other);
+    world.settle();
+    let ended = world.submit(&other);
+    for refused in [open, ended] {
+        assert_eq!(world.refusal(refused).code.word(), "key_reused");
+    }
+    assert_eq!(world.arrivals.len(), 1);
+}
+
+#[test]
 fn a_key_of_another_agent_gives_nothing_away() {
     let mut world = World::new();
     world.submit(&keyed("ana", "k1"));

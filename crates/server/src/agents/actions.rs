@@ -2,9 +2,10 @@
 //! described with their attempts, and their stored results.
 
 use http::StatusCode;
+use rategov_core::action::outcome::Certainty;
 use rategov_core::action::problem::Code;
 use rategov_core::id::{Account, ActionId, Agent};
-use rategov_core::record::ActionRow;
+use rategov_core::record::{ActionRow, AttemptRow, SendKind};
 use rategov_core::word::State;
 use rategov_store::StoredResult;
 use serde_json::{Value, json};
@@ -29,24 +30,32 @@ pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
     let reader = driver.store().reader();
     let read = blocking(move || Ok((reader.attempts(id)?, reader.result(id)?.is_some())));
     let (attempts, kept) = read.await?;
+    let sent = attempts.iter().any(|it| may_have_left(&it.row));
     let attempts: Vec<Value> = attempts
         .iter()
         .map(|it| wire::attempt(times, &it.row))
         .collect();
     value["attempts_made"] = json!(attempts);
-    value["terminal"] = terminal(row, Kept::of(kept));
+    value["sent"] = json!(sent);
+    value["terminal"] = terminal(row, Kept::of(kept), sent);
     Ok(value)
 }
 
+/// Whether a byte of an attempt may have left. One that is open, or was when the
+/// process died, may be the provider's already.
+fn may_have_left(row: &AttemptRow) -> bool {
+    row.kind == SendKind::Attempt && row.certainty != Some(Certainty::NotSent)
+}
+
 /// The terminal result of an action (R-RETRY-5), as far as it has one.
-fn terminal(row: &ActionRow, result: Kept) -> Value {
+fn terminal(row: &ActionRow, result: Kept, sent: bool) -> Value {
     if !row.state.is_final() {
         return Value::Null;
     }
     json!({
         "state": row.state.word(),
         "code": row.code,
-        "sent": row.attempts > 0,
+        "sent": sent,
         "response": row.last_status,
         "attempts": row.attempts,
         "waited_seconds": row.waited.as_secs_f64(),
@@ -152,19 +161,6 @@ pub async fn action_by_key(
     );
     let stored = blocking(move || reader.actions_by_key(&account, &key)).await?;
     Ok(stored.into_iter().next().map(|it| it.row))
-}
-
-/// Whether a key whose action ended may be used for the same operation anew:
-/// only if it certainly had no effect.
-pub fn can_be_sent_anew(row: &ActionRow) -> bool {
-    match row.state {
-        State::CancelledNotSent | State::Interrupted => true,
-        // A passing refusal may be tried again; any other answer is given again.
-        State::FailedDefinite => row
-            .last_status
-            .is_none_or(|status| matches!(status, 408 | 429 | 500..=599)),
-        _ => false,
-    }
 }
 
 /// The stored result of an action, as its caller would have got it.

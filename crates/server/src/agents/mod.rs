@@ -13,7 +13,7 @@ use rategov_core::id::{Provider, Task};
 use rategov_core::record::ActionRow;
 use serde_json::{Value, json};
 
-pub use actions::{Whose, action_by_key, can_be_sent_anew, described, find_action, stored_result};
+pub use actions::{Whose, action_by_key, described, find_action, stored_result};
 
 use crate::auth::Caller;
 use crate::driver::Receipt;

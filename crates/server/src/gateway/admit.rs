@@ -27,7 +27,7 @@ use rategov_store::{Attachment, Payload as StoredPayload};
 use super::destination::Destination;
 use super::framing::Framing;
 use super::headers::{self, Credential as Sends, Rewrite};
-use super::job::{Job, Payload, storable};
+use super::job::{Credentials, Job, Payload, storable};
 use super::owner::Owner;
 use super::policy::{Policy, duration, timeouts};
 use super::problem::{Problem, RequestCode};
@@ -181,8 +181,8 @@ impl Gateway {
             upstream: Arc::clone(&self.0.upstream),
             destination: destination.clone(),
             timeouts: timeouts(settings),
-            hidden: hidden(&head.headers),
             head,
+            credentials: Credentials::Present,
             payload: Payload::Spooled(spool),
             given_back: Mutex::new(None),
             provider: route.provider,
@@ -277,12 +277,18 @@ impl Gateway {
         spool: &Spool,
     ) -> Fingerprint {
         use hmac::{Hmac, KeyInit as _, Mac as _};
-        let digest;
+        let beginning;
         let payload = match body {
             Some(body) => body,
             None => {
-                digest = *spool.digest();
-                &digest
+                // Of a body that streams only the beginning was read; with its
+                // length two uploads that begin alike differ, as a rule.
+                let length = match spool.framing() {
+                    Framing::Length(length) => length,
+                    Framing::None | Framing::Chunked => u64::MAX,
+                };
+                beginning = [&spool.digest()[..], &length.to_be_bytes()].concat();
+                &beginning
             }
         };
         let call = fingerprint::Call {
@@ -374,16 +380,6 @@ fn patience(asked: &Asked) -> Option<Duration> {
         AnswerMode::Async => Some(asked.wait.map_or(Duration::ZERO, duration)),
         AnswerMode::Held => asked.patience().map(duration),
     }
-}
-
-/// The credentials of a call, to be cut out of what a provider echoes.
-fn hidden(headers: &HeaderMap) -> Vec<String> {
-    headers
-        .iter()
-        .filter(|(name, value)| value.is_sensitive() || headers::KEY_FIELDS.contains(name))
-        .filter_map(|(_, value)| value.to_str().ok())
-        .filter_map(|value| value.split_whitespace().last().map(str::to_owned))
-        .collect()
 }
 
 /// What is kept of a write so that it can be sent again after a restart.

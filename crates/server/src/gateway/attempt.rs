@@ -153,7 +153,7 @@ impl Runner {
     async fn judge(&mut self, attempt: u16, mut answer: Answer) {
         fail::point(fail::HEAD_RECEIVED_BEFORE_REPORT);
         let arrived = self.driver.clock().wall();
-        let hidden = self.job.hidden.clone();
+        let hidden = self.job.hidden();
         let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
         let settings = Arc::clone(&self.job.settings);
         let purpose = self.job.purpose;
@@ -249,6 +249,7 @@ impl Runner {
         result: Option<Attachment>,
     ) {
         self.wait_from = self.driver.clock().now();
+        self.was_sent |= !matches!(evidence, Evidence::NotSent(_));
         let report = Report {
             action: self.id(),
             attempt,

@@ -165,7 +165,7 @@ impl Runner {
         let problem = Problem::of_action(code)
             .because(why)
             .retry_after(seconds)
-            .with("sent", self.attempts > 0)
+            .with("sent", self.was_sent)
             .with("state", state.word())
             .with("operation_id", operation_id)
             .with("escalation", escalation.map(|id| id.to_string()));

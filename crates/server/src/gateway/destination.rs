@@ -228,6 +228,13 @@ impl Destination {
         }
         PathAndQuery::try_from(target).map_err(|_| TargetError::Character)
     }
+
+    /// The caller's path in a target that [`Destination::join`] made; `None` if the
+    /// base path has changed since.
+    pub fn path_of<'t>(&self, target: &'t str) -> Option<&'t str> {
+        let (path, _) = target.split_once('?').unwrap_or((target, ""));
+        path.strip_prefix(self.base_path.as_str())
+    }
 }
 
 /// The path and query of a request to this listener; `is_ours` says whether an

@@ -29,6 +29,16 @@ pub enum Payload {
     Missing,
 }
 
+/// Whether an action can show the provider who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// Its head carries all that its caller's did, or the governor's own.
+    Present,
+    /// Its caller's were withheld when it was stored, and there are no others.
+    /// Nothing of it is sent: an answer to a stranger says nothing.
+    Missing,
+}
+
 /// One action, ready to be sent.
 pub struct Job {
     /// The way out.
@@ -39,6 +49,8 @@ pub struct Job {
     pub timeouts: Timeouts,
     /// The head as it leaves, credential included.
     pub head: request::Parts,
+    /// Whether that is so.
+    pub credentials: Credentials,
     /// The body.
     pub payload: Payload,
     /// The request that the transport gave back whole. A body that streams can't
@@ -66,8 +78,6 @@ pub struct Job {
     pub known_operation: Option<String>,
     /// The caller's name of it.
     pub external_ref: Option<String>,
-    /// Credentials of the call, cut out of every text.
-    pub hidden: Vec<String>,
     /// Whether its caller wants a 202 when its patience is over.
     pub respond_async: bool,
     /// How long its caller waits for an answer; `None` if it did not say.
@@ -77,8 +87,27 @@ pub struct Job {
 }
 
 impl Job {
-    /// The request of the next attempt; `None` if its body is not there any more.
+    /// The credentials that its head carries, to be cut out of what a provider
+    /// echoes. Asked of the head itself, so that no way to make a job forgets them.
+    pub fn hidden(&self) -> Vec<String> {
+        let is_secret = |name: &HeaderName, value: &HeaderValue| {
+            value.is_sensitive() || super::headers::KEY_FIELDS.contains(name)
+        };
+        self.head
+            .headers
+            .iter()
+            .filter(|(name, value)| is_secret(name, value))
+            .filter_map(|(_, value)| value.to_str().ok())
+            .filter_map(|value| value.split_whitespace().last().map(str::to_owned))
+            .collect()
+    }
+
+    /// The request of the next attempt; `None` if its body or its credential is
+    /// not there any more.
     pub fn request(&mut self) -> Option<Request<Outgoing>> {
+        if self.credentials == Credentials::Missing {
+            return None;
+        }
         let given_back = self
             .given_back
             .get_mut()

@@ -6,12 +6,14 @@ use rategov_core::engine::{LookupReport, TaskAllowance};
 use rategov_core::event::Found;
 use rategov_core::observe::{Facts, Meaning};
 
+use super::job::Credentials;
 use super::outgoing::Outgoing;
 use super::purpose::Purpose;
 use super::reading::{self, Tongue};
 use super::run::Runner;
 use super::upstream::Sent;
 use crate::fail;
+use crate::route::json_path::JsonPath;
 use crate::route::lookup::Known;
 
 /// Largest answer to a look-up that is read.
@@ -31,8 +33,9 @@ impl Runner {
             task: TaskAllowance::UNLIMITED,
         };
         let Some(request) = self.lookup_request() else {
-            // The values that it needs are not known: it can't be asked, and the
-            // engine will put it to a person when its look-ups are used up.
+            // The values or the credential that it needs are not known: it can't be
+            // asked, and the engine will put it to a person when its look-ups are
+            // used up.
             let report = report(Found::NoAnswer, None, None, false);
             self.driver
                 .looked_up(&self.cell, &self.job.task, report, None);
@@ -78,6 +81,10 @@ impl Runner {
     }
 
     fn lookup_request(&self) -> Option<http::Request<Outgoing>> {
+        if self.job.credentials == Credentials::Missing {
+            // What a provider tells a stranger is no answer about this write.
+            return None;
+        }
         let plan = self.job.rule.reconcile.as_ref()?;
         let known = Known {
             idempotency_key: self.job.key.as_deref(),
@@ -113,7 +120,8 @@ impl Runner {
         &self,
         mut answer: super::answer::Answer,
     ) -> (Found, Facts, Option<String>, Option<Bytes>) {
-        let hidden: Vec<&str> = self.job.hidden.iter().map(String::as_str).collect();
+        let hidden = self.job.hidden();
+        let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
         let tongue = Tongue {
             dialect: &self.job.settings.dialect,
             rules: &self.job.settings.errors,
@@ -131,30 +139,135 @@ impl Runner {
                 return (Found::NoAnswer, read.facts, None, None);
             }
         }
-        let complete = answer
-            .body
-            .end()
-            .is_some_and(|end| matches!(end, super::evidence::BodyEnd::Complete));
-        let found_path = self.job.rule.reconcile.as_ref().map(|plan| &plan.found);
-        match (
+        let complete = matches!(answer.body.end(), Some(super::evidence::BodyEnd::Complete));
+        let heard = Heard {
             status,
-            serde_json::from_slice::<serde_json::Value>(&body),
-            found_path,
-        ) {
-            (200..=299, Ok(value), Some(path)) if complete && read.facts.meaning == Meaning::Ok => {
+            meaning: read.facts.meaning,
+            body: complete.then_some(&body[..]),
+        };
+        let found = self.job.rule.reconcile.as_ref().map(|plan| &plan.found);
+        match found.map_or(Said::Unclear, |path| heard.says(path)) {
+            Said::Done(operation, result) => (
+                Found::Done,
+                read.facts,
+                Some(operation),
+                Some(Bytes::from(result)),
+            ),
+            Said::Nothing => (Found::Nothing, read.facts, None, None),
+            Said::Unclear => (Found::NoAnswer, read.facts, None, None),
+        }
+    }
+}
+
+/// An answer to a look-up.
+struct Heard<'b> {
+    status: u16,
+    meaning: Meaning,
+    /// `None` if it did not come whole.
+    body: Option<&'b [u8]>,
+}
+
+/// What it says of the operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    /// Its identifier, and the provider's record of it.
+    Done(String, String),
+    /// That there is none.
+    Nothing,
+    /// Nothing that could be relied on.
+    Unclear,
+}
+
+impl Heard<'_> {
+    /// | answer, come whole | `$.items[0].id` | `$.id` |
+    /// | --- | --- | --- |
+    /// | 2xx that shows an identifier | done | done |
+    /// | 2xx with a list that is too short | nothing | |
+    /// | 404, 410 | unclear: the list itself is not there | nothing |
+    /// | anything else | unclear | unclear |
+    ///
+    /// Providers answer 404 to whom they don't let in as well. So it counts only
+    /// where it is the way to say that this one thing is not there, and only if
+    /// the provider's error rules see no more in it.
+    fn says(&self, path: &JsonPath) -> Said {
+        let Some(body) = self.body else {
+            return Said::Unclear;
+        };
+        match (self.status, self.meaning) {
+            (200..=299, Meaning::Ok) => {
+                let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else {
+                    return Said::Unclear;
+                };
                 match path.find_id(&value) {
                     Some(operation) => {
-                        let result = path.object_of(&value).unwrap_or(&value);
-                        let bytes = Bytes::from(result.to_string());
-                        (Found::Done, read.facts, Some(operation), Some(bytes))
+                        let record = path.object_of(&value).unwrap_or(&value);
+                        Said::Done(operation, record.to_string())
                     }
-                    None if path.shows_absence(&value) => (Found::Nothing, read.facts, None, None),
-                    None => (Found::NoAnswer, read.facts, None, None),
+                    None if path.shows_absence(&value) => Said::Nothing,
+                    None => Said::Unclear,
                 }
             }
-            // "There is none" by status; anything else is no answer.
-            (404 | 410, _, _) => (Found::Nothing, read.facts, None, None),
-            _ => (Found::NoAnswer, read.facts, None, None),
+            (404 | 410, Meaning::CallerError) if !path.is_in_a_list() => Said::Nothing,
+            _ => Said::Unclear,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IN_A_LIST: &str = "$.items[0].id";
+    const ALONE: &str = "$.id";
+
+    fn check(path: &str, answer: (u16, Meaning, Option<&str>), said: Said) {
+        let (status, meaning, body) = answer;
+        let heard = Heard {
+            status,
+            meaning,
+            body: body.map(str::as_bytes),
+        };
+        let path = JsonPath::parse(path).unwrap();
+        assert_eq!(heard.says(&path), said, "{path}: {answer:?}");
+    }
+
+    #[test]
+    fn a_404_says_absent_only_where_one_thing_was_asked_for() {
+        for status in [404, 410] {
+            let answer = (status, Meaning::CallerError, Some("{}"));
+            check(ALONE, answer, Said::Nothing);
+            check(IN_A_LIST, answer, Said::Unclear);
+        }
+    }
+
+    #[test]
+    fn a_404_that_may_mean_something_else_says_nothing() {
+        check(ALONE, (404, Meaning::CallerError, None), Said::Unclear);
+        check(ALONE, (404, Meaning::Credential, Some("{}")), Said::Unclear);
+        check(
+            ALONE,
+            (403, Meaning::CallerError, Some("{}")),
+            Said::Unclear,
+        );
+    }
+
+    #[test]
+    fn only_a_whole_success_shows_an_operation_or_an_empty_list() {
+        let done = Said::Done("r1".to_owned(), r#"{"id":"r1"}"#.to_owned());
+        let shown = r#"{"items":[{"id":"r1"}]}"#;
+        check(IN_A_LIST, (200, Meaning::Ok, Some(shown)), done);
+        let none = r#"{"items":[]}"#;
+        check(IN_A_LIST, (200, Meaning::Ok, Some(none)), Said::Nothing);
+        check(IN_A_LIST, (200, Meaning::Ok, None), Said::Unclear);
+        check(
+            IN_A_LIST,
+            (200, Meaning::Overloaded, Some(none)),
+            Said::Unclear,
+        );
+        check(
+            IN_A_LIST,
+            (500, Meaning::ProviderError, Some(none)),
+            Said::Unclear,
+        );
     }
 }

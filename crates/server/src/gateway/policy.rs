@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rategov_core::id::{Account, Credential, Provider};
+use rategov_core::id::{Account, Credential, Provider, Scope};
 use rategov_core::policy::{AccountPolicy, ClassLimits, ClassTable};
 use rategov_core::time::Span;
 use rategov_core::word::Class;
@@ -15,7 +15,9 @@ use super::headers::Injection;
 use super::upstream;
 use crate::auth::Agents;
 use crate::config::secret::Keyring;
-use crate::config::settings::{BaseUrl, PlainHttp, ProviderSettings, Scheme, Settings};
+use crate::config::settings::{
+    AccountRules, BaseUrl, PlainHttp, ProviderSettings, Scheme, ScopedCall, Settings,
+};
 use crate::route::RouteTable;
 
 /// Everything that a call's fate depends on, as of one load of the configuration.
@@ -157,18 +159,29 @@ impl Policy {
         }
     }
 
-    /// The rules of an account, declared or not.
+    /// The policy of an account, declared or not.
     pub fn account(&self, account: &Account) -> AccountPolicy {
-        let Some((provider, name)) = account.as_str().split_once('/') else {
-            return AccountPolicy::default();
-        };
-        let provider = Provider::new(provider).ok();
-        let Some(provider) = provider.and_then(|it| self.settings.providers.get(&it)) else {
-            return AccountPolicy::default();
-        };
+        self.rules(account)
+            .and_then(|(rules, name)| rules.policy(name).ok())
+            .unwrap_or_default()
+    }
+
+    /// The scopes that a call on an account touches, the account's first.
+    pub fn scopes(&self, account: &Account, call: &ScopedCall<'_>) -> Vec<Scope> {
+        self.rules(account).map_or_else(
+            || vec![crate::driver::account_scope(account)],
+            |(rules, name)| rules.scopes(name, call),
+        )
+    }
+
+    /// The rules of an account, declared or not, and its name in scopes. `None` if
+    /// its provider is not configured any more.
+    fn rules<'s>(&'s self, account: &'s Account) -> Option<(&'s AccountRules, &'s str)> {
+        let (provider, name) = account.as_str().split_once('/')?;
+        let provider = Provider::new(provider).ok()?;
+        let provider = self.settings.providers.get(&provider)?;
         let declared = provider.accounts.iter().find(|it| it.account == *account);
-        let rules = declared.map_or(&provider.undeclared, |it| &it.rules);
-        rules.policy(name).unwrap_or_default()
+        Some((declared.map_or(&provider.undeclared, |it| &it.rules), name))
     }
 }
 

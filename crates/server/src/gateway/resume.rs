@@ -2,8 +2,8 @@
 //!
 //! What is stored of a write is its head without credentials, and its body. The
 //! credential is added anew from the configuration. A pass-through credential is
-//! never stored: such an action can't be looked up or sent by itself, so its
-//! look-ups end without an answer and a person is asked.
+//! never stored: such an action is not looked up or sent, so its look-ups end
+//! without an answer and a person is asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, request};
 use http_body_util::Full;
 use rategov_core::engine::Setup;
-use rategov_core::event::Requested;
+use rategov_core::event::{Requested, TEXT_BYTES_MAX};
 use rategov_core::id::{Account, ActionId, Task};
 use rategov_core::policy::{AccountPolicy, TaskLimits};
 use rategov_core::record::ActionRow;
@@ -20,13 +20,16 @@ use rategov_core::tasks::DEFAULT_TASK;
 use rategov_store::{Attachment, Payload as StoredPayload};
 
 use super::framing::Framing;
-use super::job::{Job, Payload};
+use super::job::{Credentials, Job, Payload};
 use super::policy::{duration, timeouts};
 use super::purpose::Purpose;
 use super::run::Runner;
 use super::serve::Gateway;
 use super::spool::{Spool, SpoolError, SpoolLimits};
+use crate::config::settings::ScopedCall;
 use crate::driver::{Cell, Mailbox, Resume};
+use crate::route::model_of;
+use crate::route::template::Parameters;
 
 /// How often room for a stored body is asked for, and how long between two tries.
 const ROOM_TRIES: u32 = 30;
@@ -40,6 +43,8 @@ pub struct StoredHead {
     headers: Vec<(String, Vec<u8>)>,
     chunked: bool,
     has_body: bool,
+    /// Whether a field was left out that may have said who calls.
+    withheld: bool,
 }
 
 impl StoredHead {
@@ -52,6 +57,7 @@ impl StoredHead {
         StoredHead {
             method: head.method.as_str().to_owned(),
             target: head.uri.to_string(),
+            withheld: headers.len() < head.headers.len(),
             headers,
             chunked: framing == Framing::Chunked,
             has_body: framing != Framing::None,
@@ -100,8 +106,19 @@ impl Resume for Gateway {
             &requested.method,
             &requested.path,
         )?;
+        if may_be_cut(&requested.path) && route.endpoint != requested.endpoint {
+            // Its end told which endpoint it is.
+            return None;
+        }
         let agents = policy.settings.agents.get(&requested.agent);
-        let scopes = vec![crate::driver::account_scope(&requested.account)];
+        let scopes = policy.scopes(
+            &requested.account,
+            &ScopedCall {
+                endpoint: &requested.endpoint,
+                model: model_of(&route.parameters, &[]).as_deref(),
+                credential: Some(&requested.credential),
+            },
+        );
         Some(Setup {
             profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
@@ -136,7 +153,7 @@ impl Resume for Gateway {
             };
             match job {
                 Some(job) => {
-                    Runner::resumed(driver, cell, mailbox, job, row.state)
+                    Runner::resumed(driver, cell, mailbox, job, &row)
                         .run_from(vec![first])
                         .await;
                 }
@@ -179,10 +196,16 @@ impl Resume for Gateway {
     }
 }
 
+/// Whether a path of a record may lack its end.
+fn may_be_cut(path: &str) -> bool {
+    // A cut comes at a character's border.
+    TEXT_BYTES_MAX < path.len() + char::MAX.len_utf8()
+}
+
 /// What is stored of a request, read.
 struct StoredRequest {
+    head: StoredHead,
     parts: request::Parts,
-    framing: Framing,
     body: Bytes,
 }
 
@@ -208,8 +231,8 @@ impl Gateway {
             return None;
         };
         Some(StoredRequest {
+            head,
             parts,
-            framing: head.framing(stored.body.len()),
             body: Bytes::from(stored.body),
         })
     }
@@ -223,9 +246,10 @@ impl Gateway {
         stored: &StoredRequest,
         limits: &SpoolLimits,
     ) -> Payload {
+        let framing = stored.head.framing(stored.body.len());
         for _ in 0..ROOM_TRIES {
             let body = Full::new(stored.body.clone());
-            match Spool::take(body, stored.framing, limits, &self.0.budget).await {
+            match Spool::take(body, framing, limits, &self.0.budget).await {
                 Ok(spool) => return Payload::Stored(spool),
                 Err(SpoolError::Full) => tokio::time::sleep(ROOM_PAUSE).await,
                 Err(cause) => {
@@ -243,16 +267,24 @@ impl Gateway {
         let requested = &row.requested;
         let settings = Arc::clone(policy.provider(&requested.provider)?);
         let destination = policy.destinations.get(&requested.provider)?.clone();
+        let stored = self.stored_request(requested.action).await;
+        // The path in the record is cut where it is long; the stored head has all of it.
+        let whole = stored
+            .as_ref()
+            .and_then(|stored| destination.path_of(&stored.head.target));
         let route = policy.routes.resolve(
             requested.provider.as_str(),
             &requested.method,
-            &requested.path,
+            whole.unwrap_or(&requested.path),
         )?;
-        let stored = self.stored_request(requested.action).await;
+        let parameters = match whole {
+            None if may_be_cut(&requested.path) => Parameters::default(),
+            _ => route.parameters,
+        };
         let external_ref = stored
             .as_ref()
             .and_then(|stored| route.rule.external_ref_in(&stored.body));
-        let (mut head, payload) = match stored {
+        let (mut head, payload, withheld) = match stored {
             Some(stored) => {
                 let limits = SpoolLimits {
                     max_replay: u64::MAX,
@@ -260,7 +292,7 @@ impl Gateway {
                     directory: self.0.spill_folder.clone(),
                 };
                 let payload = self.room_for(requested.action, &stored, &limits).await;
-                (stored.parts, payload)
+                (stored.parts, payload, stored.head.withheld)
             }
             None => {
                 let mut parts = http::Request::new(()).into_parts().0;
@@ -269,12 +301,17 @@ impl Gateway {
                 parts
                     .headers
                     .insert(http::header::HOST, destination.host_header().clone());
-                (parts, Payload::Missing)
+                (parts, Payload::Missing, true)
             }
         };
-        if let Some(injection) = policy.injection(&requested.credential) {
-            injection.put_into(&mut head.headers);
-        }
+        let credentials = match policy.injection(&requested.credential) {
+            Some(injection) => {
+                injection.put_into(&mut head.headers);
+                Credentials::Present
+            }
+            None if withheld => Credentials::Missing,
+            None => Credentials::Present,
+        };
         let task = requested
             .task
             .clone()
@@ -283,15 +320,15 @@ impl Gateway {
             upstream: Arc::clone(&self.0.upstream),
             destination,
             timeouts: timeouts(&settings),
-            hidden: Vec::new(),
             head,
+            credentials,
             payload,
             given_back: std::sync::Mutex::new(None),
             provider: requested.provider.clone(),
             settings,
             endpoint: requested.endpoint.clone(),
             rule: Arc::clone(&route.rule),
-            parameters: route.parameters.clone(),
+            parameters,
             class: requested.class,
             purpose: Purpose::of(requested.class, requested.detached),
             task: (requested.agent.clone(), task),

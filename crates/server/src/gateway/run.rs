@@ -20,6 +20,7 @@ use rategov_core::action::problem::Code;
 use rategov_core::engine::{Following, Output, WaitReason};
 use rategov_core::id::ActionId;
 use rategov_core::observe::Meaning;
+use rategov_core::record::ActionRow;
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::State;
 use tokio::sync::oneshot;
@@ -53,6 +54,8 @@ pub struct Runner {
     /// What a look-up found: the result of a write whose answer was lost.
     pub(super) found: Option<Bytes>,
     pub(super) attempts: u16,
+    /// Whether a byte of any attempt may have left.
+    pub(super) was_sent: bool,
     pub(super) waited: Span,
     pub(super) wait_from: Moment,
     pub(super) reason: Option<&'static str>,
@@ -102,6 +105,7 @@ impl Runner {
             streaming: None,
             found: None,
             attempts: 0,
+            was_sent: false,
             waited: Span::ZERO,
             wait_from,
             reason: None,
@@ -117,10 +121,17 @@ impl Runner {
         cell: Arc<Cell>,
         mailbox: Mailbox,
         job: Job,
-        state: State,
+        row: &ActionRow,
     ) -> Runner {
         let mut runner = Runner::new(driver, cell, mailbox, job, None);
-        runner.with_person = state == State::Escalated;
+        runner.with_person = row.state == State::Escalated;
+        runner.attempts = row.attempts;
+        runner.waited = row.waited;
+        // What was looked up was sent, whatever was found.
+        runner.was_sent = row.uncertain
+            || row.maybe_arrived
+            || 0 < row.lookups
+            || row.state == State::Dispatching;
         runner
     }
 
@@ -167,15 +178,17 @@ impl Runner {
     /// this call is not in the journal, so nobody may hear it as decided.
     fn answer_after_fault(&mut self) {
         self.stop_waiting();
-        let code = match (self.attempts, self.job.class.is_write()) {
-            (0, _) => Code::AuditUnavailable,
-            (_, true) => Code::OutcomeUnknown,
-            (_, false) => Code::Interrupted,
+        // An open attempt is in the journal, and counts as unknown there.
+        let maybe_sent = self.was_sent || 0 < self.attempts;
+        let code = match (maybe_sent, self.job.class.is_write()) {
+            (false, _) => Code::AuditUnavailable,
+            (true, true) => Code::OutcomeUnknown,
+            (true, false) => Code::Interrupted,
         };
         let why = "the journal can't be written, so what came of the call can't be recorded";
         let problem = Problem::of_action(code)
             .because(why)
-            .with("sent", 0 < self.attempts);
+            .with("sent", self.was_sent);
         self.answer_problem(problem, None);
     }
 

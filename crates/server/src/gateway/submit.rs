@@ -92,17 +92,12 @@ impl Gateway {
         }
         let earlier = crate::agents::action_by_key(self, account, &key).await?;
         let Some(row) = earlier else { return Ok(None) };
-        // As in the engine: a key is its agent's own, or one agent would be given
-        // another's result.
-        if row.requested.payload_digest != requested.payload_digest
-            || row.requested.endpoint != requested.endpoint
-            || row.requested.agent != requested.agent
-        {
+        if !requested.repeats(&row.requested) {
             let problem = Problem::of_action(Code::KeyReused)
                 .with("action", row.requested.action.to_string());
             return Err(Box::new(problem));
         }
-        match crate::agents::can_be_sent_anew(&row) {
+        match row.may_be_sent_anew() {
             true => Ok(None),
             false => self.join(row.requested.action).await.map(Some),
         }

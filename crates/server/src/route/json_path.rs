@@ -83,6 +83,13 @@ impl JsonPath {
         object.filter(|object| object.is_object())
     }
 
+    /// Whether the value stands in a list: then an answer without the list says
+    /// nothing about what is in it.
+    pub fn is_in_a_list(&self) -> bool {
+        let is_index = |step: &Step| matches!(step, Step::Index(_));
+        self.steps.iter().any(is_index)
+    }
+
     /// Whether an answer shows that there is no such thing: the list in which it
     /// would stand is there, and too short. An answer of any other shape shows
     /// nothing, least of all absence: it may be an error, or another version.

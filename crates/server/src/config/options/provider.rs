@@ -273,7 +273,7 @@ written! {
 pub struct ReconcileOptions {
     /// `GET /path?key={idempotency_key}`; also `{operation_id}`, `{external_ref}` and the names in `match`.
     pub request: Option<String>,
-    /// Where the answer shows it, `$.items[0].id`. An empty list there, or a 404, says that there is none; any other answer says nothing.
+    /// Where the answer shows it, `$.items[0].id` or `$.id`. An empty list there says that there is none; for one thing by its name, as `$.id`, a 404 does; any other answer says nothing.
     pub found: Option<String>,
     /// Whether "not found" proves absence once nothing can be in flight any more.
     pub authoritative: Option<bool>,
