@@ -34,6 +34,11 @@ impl Driver {
         });
     }
 
+    /// How the journal is.
+    pub fn journal_state(&self) -> rategov_store::JournalState {
+        self.0.journal.state()
+    }
+
     /// Places left in the journal's queue.
     pub fn journal_free(&self) -> usize {
         self.0.journal.free()

@@ -32,7 +32,7 @@ use rategov_core::event::{CancelledBy, Requested};
 use rategov_core::id::{Account, ActionId, AttemptNo};
 use rategov_core::tasks::{TaskBook, TaskKey};
 use rategov_core::time::{Draw, Moment};
-use rategov_store::{Attachment, Journal, Payload, Store};
+use rategov_store::{Attachment, Journal, JournalState, Payload, Store};
 
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -157,9 +157,15 @@ impl Driver {
 
     // ---- calls ---------------------------------------------------------------
 
-    /// Whether the journal has room for a new call.
-    pub fn has_room(&self) -> bool {
-        JOURNAL_RESERVE <= self.0.journal.free()
+    /// Whether the journal takes the records of a new call.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn takes_calls(&self) -> Result<(), JournalState> {
+        match self.0.journal.state() {
+            JournalState::Takes { free } if JOURNAL_RESERVE <= free => Ok(()),
+            state => Err(state),
+        }
     }
 
     /// Whether the scope of a granted send was refused since: its first byte had

@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use rategov_store::JournalState;
+
 use crate::driver::Driver;
 use crate::gateway::serve::Gateway;
 
@@ -107,6 +109,14 @@ pub(super) fn render(gateway: &Gateway) -> String {
         "Places left in the journal's queue.",
     );
     let _ = writeln!(out, "rategov_journal_free {}", driver.journal_free());
+    family(
+        &mut out,
+        "rategov_journal_up",
+        "gauge",
+        "1 if the journal took the last thing that was to be written.",
+    );
+    let up = matches!(driver.journal_state(), JournalState::Takes { .. });
+    let _ = writeln!(out, "rategov_journal_up {}", u8::from(up));
     family(
         &mut out,
         "rategov_upstream_connections",

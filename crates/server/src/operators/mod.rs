@@ -146,11 +146,14 @@ impl Operators {
 
     /// Ready means: calls are admitted because the journal takes records.
     fn ready(&self) -> Given<Response<Full<Bytes>>> {
-        if self.0.gateway.0.driver.has_room() {
-            return Ok(text("ready\n"));
+        match self.0.gateway.0.driver.takes_calls() {
+            Ok(()) => Ok(text("ready\n")),
+            Err(state) => {
+                let code = rategov_core::action::problem::Code::AuditUnavailable;
+                let problem = Problem::of_action(code).because(&state.to_string());
+                Err(Box::new(problem.retry_after(Some(1))))
+            }
         }
-        let problem = Problem::of_action(rategov_core::action::problem::Code::AuditUnavailable);
-        Err(Box::new(problem.retry_after(Some(1))))
     }
 
     /// Puts the configuration of the file in force.
