@@ -12,6 +12,20 @@ use rategov_core::tasks::{TaskKey, TaskRefusal};
 use super::{Cell, Driver, Receipt, chance, lock};
 use crate::fail;
 
+/// What telling an action to stop did. Nothing of it is sent after any of these
+/// but the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It had no effect, and will have none.
+    Now,
+    /// A write is out. It goes on to its end and its result is stored.
+    AfterThisAttempt,
+    /// An attempt of it may have had its effect; that is still to be found out.
+    OutcomeUnknown,
+    /// The engine does not have it, or takes no orders: nothing was done.
+    NotInHand,
+}
+
 impl Driver {
     /// A person answers a question; says whose account it was about.
     ///
@@ -40,12 +54,31 @@ impl Driver {
         Err(DecisionError::NotOpen)
     }
 
-    /// An action is told to stop.
-    pub fn cancel(&self, cell: &Arc<Cell>, action: ActionId, by: CancelledBy) -> Receipt {
+    /// An action is told to stop. Says what that did, and gives the receipt that
+    /// must be waited for before anybody is told.
+    pub fn cancel(
+        &self,
+        cell: &Arc<Cell>,
+        action: ActionId,
+        by: CancelledBy,
+    ) -> (Cancelled, Receipt) {
         let now = self.0.clock.now();
-        self.for_the_record(cell, |engine| {
-            engine.handle_cancel(now, chance(), action, by)
-        })
+        let mut cancelled = Cancelled::NotInHand;
+        let receipt = self.for_the_record(cell, |engine| {
+            let Some(before) = engine.action(now, action) else {
+                return;
+            };
+            engine.handle_cancel(now, chance(), action, by);
+            let is_write = before.row.requested.class.is_write();
+            cancelled = match engine.action(now, action) {
+                // After a lost commit an engine takes no orders.
+                Some(after) if !after.row.cancelled => Cancelled::NotInHand,
+                Some(after) if after.on_the_wire && is_write => Cancelled::AfterThisAttempt,
+                _ if before.row.uncertain => Cancelled::OutcomeUnknown,
+                _ => Cancelled::Now,
+            };
+        });
+        (cancelled, receipt)
     }
 
     /// A task ends; nothing of it ever sends again.

@@ -12,8 +12,9 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::{Given, Operators};
-use crate::agents::{Whose, blocking, described, durable, find_action};
+use crate::agents::{Whose, blocking, cancel, described, durable, find_action};
 use crate::auth::run_tokens::{RunId, RunRequest};
+use crate::driver::Cancelled;
 use crate::driver::clock::rfc3339;
 use crate::gateway::problem::{Problem, RequestCode};
 use crate::gateway::serve::Gateway;
@@ -212,11 +213,13 @@ impl Call<'_> {
         let row = find_action(self.gateway, &name, Whose::Everybody)
             .await?
             .ok_or_else(|| not_found("action"))?;
-        let driver = &self.gateway.0.driver;
-        let cell = driver.cell(&row.requested.account);
         let by = CancelledBy::Operator(self.operator.clone());
-        durable(driver.cancel(&cell, row.requested.action, by)).await?;
-        ok(json!({ "action": row.requested.action.to_string(), "cancelled": true }))
+        let (cancelled, told) = cancel(self.gateway, &row, by).await?;
+        let status = match cancelled {
+            Cancelled::AfterThisAttempt | Cancelled::OutcomeUnknown => StatusCode::ACCEPTED,
+            Cancelled::Now | Cancelled::NotInHand => StatusCode::OK,
+        };
+        Ok((status, told))
     }
 
     // ---- agents, tasks, runs -------------------------------------------------
