@@ -158,17 +158,13 @@ fn show(place: &Place, show: &AuditShow, as_json: bool) -> anyhow::Result<ExitCo
 }
 
 fn find(reader: &Reader, name: &str, account: Option<&Account>) -> anyhow::Result<ActionId> {
-    if let Some(id) = ActionId::parse(name) {
-        return Ok(id);
-    }
-    let found = match account {
-        Some(account) => reader.actions_by_key(account, name)?,
-        None => reader.actions_with_key(name)?,
-    };
-    if let Some(it) = found.into_iter().next() {
+    if let Some(it) = reader.actions_named(name, account)?.into_iter().next() {
         return Ok(it.row.requested.action);
     }
-    Err(anyhow!(
-        "no action has the id or key {name:?}\nhint: `rategov audit show` lists all of them"
-    ))
+    // The journal outlives the row of an action.
+    ActionId::parse(name).ok_or_else(|| {
+        anyhow!(
+            "no action has the id or key {name:?}\nhint: `rategov audit show` lists all of them"
+        )
+    })
 }
