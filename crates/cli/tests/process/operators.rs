@@ -90,3 +90,62 @@ async fn who_cancels_what_waits_is_told_that_nothing_happened() {
     assert_eq!((heard.status, &heard.json()["cancelled"]), (200, &json!(true)));
     assert_eq!(open.hear().await.unwrap().status, 410);
 }
+
+#[tokio::test]
+async fn an_action_is_found_by_a_key_that_looks_like_an_id() {
+    let world = World::new().await;
+    let governor = world.home.governor().up().await;
+    let key = "5d2ac5b2-6c1e-4c7e-9a50-0d8c3c1f7a11";
+    let write = Write {
+        path: "/records",
+        operation: key,
+    };
+    assert_eq!(write.send(&governor).await.unwrap().status, 201);
+    let action = rests(&governor, key).await;
+    let id = action["action"].as_str().unwrap();
+    assert_ne!(id, key);
+    for name in [key, id] {
+        let heard = governor.ask(&format!("/api/v1/actions/{name}")).await.unwrap();
+        assert_eq!((heard.status, &heard.json()["action"]), (200, &json!(id)));
+        let mut show = world.home.command(&["audit", "show", "--action", name]);
+        let shown = show.stdout(std::process::Stdio::piped()).output().await.unwrap();
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.contains("action_requested"), "{name}: {shown:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_decision_about_an_action_is_about_the_version_that_was_shown() {
+    let world = World::new().await;
+    world.script(json!({ "calls": "POST /invites", "fault": "reset_after_effect" }));
+    let governor = world.home.governor().up().await;
+    let write = Write {
+        path: "/invites",
+        operation: "invite-1",
+    };
+    let heard = write.send(&governor).await.unwrap();
+    let asked = heard.json()["escalation"].as_str().unwrap().to_owned();
+    let target = format!("/api/v1/escalations/{asked}");
+    let shown = governor.ask(&target).await.unwrap().json();
+    assert_eq!(shown["version"], shown["dossier"]["version"]);
+    let version = shown["version"].as_u64().unwrap();
+    let decide = async |body: Value| {
+        let heard = governor.tell(&format!("{target}/decide"), &body).await;
+        let heard = heard.unwrap();
+        (heard.status, heard.json())
+    };
+    for (version, status, says) in [
+        (Value::Null, 400, "`version` is missing"),
+        (json!("3"), 400, "a whole number"),
+        (json!(version - 1), 409, "has changed since"),
+    ] {
+        let body = json!({ "choice": "it_happened", "version": version });
+        let (told, problem) = decide(body).await;
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert!(told == status && detail.contains(says), "{told} {problem}");
+    }
+    let body = json!({ "choice": "it_happened", "version": version });
+    assert_eq!(decide(body).await.0, 200);
+    assert_eq!(rests(&governor, write.operation).await["state"], "succeeded");
+    assert_eq!(world.effects_of(write.operation), 1);
+}

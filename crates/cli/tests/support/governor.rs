@@ -271,11 +271,14 @@ impl Governor {
         call.to(self.operators).await
     }
 
-    /// Answers a question as an operator.
+    /// Answers a question as an operator who has just looked at it.
     pub(crate) async fn decide(&self, escalation: &str, choice: &str) -> Result<Heard, Unheard> {
+        let target = format!("/api/v1/escalations/{escalation}");
+        let shown = self.ask(&target).await?.json();
         let confirm = rategov_core::action::choices::CONFIRM_SECOND_EFFECT;
-        let body = serde_json::json!({ "choice": choice, "confirm": confirm });
-        let target = format!("/api/v1/escalations/{escalation}/decide");
-        self.tell(&target, &body).await
+        let body = serde_json::json!({
+            "choice": choice, "confirm": confirm, "version": shown["version"],
+        });
+        self.tell(&format!("{target}/decide"), &body).await
     }
 }

@@ -12,6 +12,21 @@ use rategov_core::tasks::{TaskKey, TaskRefusal};
 use super::{Cell, Driver, Receipt, chance, lock};
 use crate::fail;
 
+/// Why a person's decision is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotDecided {
+    /// It does not say which version of the action was shown.
+    Unseen,
+    /// The engine does not take it.
+    Refused(DecisionError),
+}
+
+impl From<DecisionError> for NotDecided {
+    fn from(refused: DecisionError) -> NotDecided {
+        NotDecided::Refused(refused)
+    }
+}
+
 /// What telling an action to stop did. Nothing of it is sent after any of these
 /// but the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,31 +42,37 @@ pub enum Cancelled {
 }
 
 impl Driver {
-    /// A person answers a question; says whose account it was about.
+    /// A person answers a question; says whose account it was about. A decision
+    /// about an action must name the version of it that the person saw.
     ///
     /// # Errors
-    /// [`DecisionError`].
+    /// [`NotDecided`].
     pub fn decide(
         &self,
         escalation: EscalationId,
         decision: Decision,
-    ) -> Result<(Account, Receipt), DecisionError> {
+    ) -> Result<(Account, Receipt), NotDecided> {
         let now = self.0.clock.now();
         for cell in self.cells() {
-            let asked = lock(&cell.engine)
+            let about_action = lock(&cell.engine)
                 .escalations()
-                .any(|row| row.escalation == escalation);
-            if asked {
+                .find(|row| row.escalation == escalation)
+                .map(|row| row.action.is_some());
+            if let Some(about_action) = about_action {
+                if about_action && decision.version.is_none() {
+                    return Err(NotDecided::Unseen);
+                }
                 fail::point(fail::DECISION_BEFORE_ENGINE);
                 let mut decided = Err(DecisionError::NotOpen);
                 let receipt = self.for_the_record(&cell, |engine| {
                     decided = engine.handle_decision(now, chance(), escalation, decision);
                 });
                 fail::point(fail::DECIDED_BEFORE_COMMIT);
-                return decided.map(|()| (cell.account.clone(), receipt));
+                decided?;
+                return Ok((cell.account.clone(), receipt));
             }
         }
-        Err(DecisionError::NotOpen)
+        Err(NotDecided::Refused(DecisionError::NotOpen))
     }
 
     /// An action is told to stop. Says what that did, and gives the receipt that
