@@ -190,7 +190,10 @@ fn a_name_that_looks_like_an_id_may_be_a_key() {
     for (n, key) in [(0xa1, "x"), (0xa2, "x"), (0xa3, first.as_str())] {
         let mut requested = requested(OPS, n);
         requested.key = Some(key.to_owned());
-        world.write_all(&engine(OPS), [(100, Event::ActionRequested(Arc::new(requested)))]);
+        world.write_all(
+            &engine(OPS),
+            [(100, Event::ActionRequested(Arc::new(requested)))],
+        );
     }
     let reader = world.store.reader();
     let named = |name: &str, of: Option<&str>| {
@@ -208,6 +211,9 @@ fn a_name_that_looks_like_an_id_may_be_a_key() {
     assert_eq!(named(key, None), []);
     let mut requested = requested(OPS, 0xa4);
     requested.key = Some(key.to_owned());
-    world.write_all(&engine(OPS), [(101, Event::ActionRequested(Arc::new(requested)))]);
+    world.write_all(
+        &engine(OPS),
+        [(101, Event::ActionRequested(Arc::new(requested)))],
+    );
     assert_eq!(named(key, None), [0xa4]);
 }

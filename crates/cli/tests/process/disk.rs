@@ -134,8 +134,7 @@ fn assert_unrecorded(heard: &Heard, governor: &Governor) {
 async fn is_ready(governor: &Governor) -> bool {
     let heard = governor.ask("/readyz").await.unwrap();
     let metrics = governor.ask("/metrics").await.unwrap();
-    let text = String::from_utf8_lossy(&metrics.body);
-    let up = text.contains("\nrategov_journal_up 1\n");
+    let up = metrics.text().contains("\nrategov_journal_up 1\n");
     assert_eq!(up, heard.status == 200, "the metric says the same");
     heard.status == 200
 }

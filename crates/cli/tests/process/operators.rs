@@ -68,7 +68,10 @@ async fn who_cancels_a_write_that_is_out_is_told_that_it_goes_on() {
     }
     world.let_go();
     assert_eq!(open.hear().await.unwrap().status, 201);
-    assert_eq!(rests(&governor, RECORD.operation).await["state"], "succeeded");
+    assert_eq!(
+        rests(&governor, RECORD.operation).await["state"],
+        "succeeded"
+    );
 }
 
 #[tokio::test]
@@ -87,7 +90,10 @@ async fn who_cancels_what_waits_is_told_that_nothing_happened() {
     }
     let target = format!("/api/v1/actions/{}/cancel", RECORD.operation);
     let heard = governor.tell(&target, &Value::Null).await.unwrap();
-    assert_eq!((heard.status, &heard.json()["cancelled"]), (200, &json!(true)));
+    assert_eq!(
+        (heard.status, &heard.json()["cancelled"]),
+        (200, &json!(true))
+    );
     assert_eq!(open.hear().await.unwrap().status, 410);
 }
 
@@ -105,10 +111,17 @@ async fn an_action_is_found_by_a_key_that_looks_like_an_id() {
     let id = action["action"].as_str().unwrap();
     assert_ne!(id, key);
     for name in [key, id] {
-        let heard = governor.ask(&format!("/api/v1/actions/{name}")).await.unwrap();
+        let heard = governor
+            .ask(&format!("/api/v1/actions/{name}"))
+            .await
+            .unwrap();
         assert_eq!((heard.status, &heard.json()["action"]), (200, &json!(id)));
         let mut show = world.home.command(&["audit", "show", "--action", name]);
-        let shown = show.stdout(std::process::Stdio::piped()).output().await.unwrap();
+        let shown = show
+            .stdout(std::process::Stdio::piped())
+            .output()
+            .await
+            .unwrap();
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         assert!(shown.contains("action_requested"), "{name}: {shown:?}");
     }
@@ -146,6 +159,58 @@ async fn a_decision_about_an_action_is_about_the_version_that_was_shown() {
     }
     let body = json!({ "choice": "it_happened", "version": version });
     assert_eq!(decide(body).await.0, 200);
-    assert_eq!(rests(&governor, write.operation).await["state"], "succeeded");
+    assert_eq!(
+        rests(&governor, write.operation).await["state"],
+        "succeeded"
+    );
     assert_eq!(world.effects_of(write.operation), 1);
+}
+
+#[tokio::test]
+async fn a_scope_is_resumed_at_the_account_that_is_meant_and_nowhere_else() {
+    let world = World::new().await;
+    let file = world.home.configuration();
+    let text = std::fs::read_to_string(file).unwrap();
+    let other = format!(
+        "  other:\n    base_url: http://{}\n    accounts:\n      ops: {{ credential: env:FAKE_KEY }}\n  fake:",
+        world.provider.addr
+    );
+    world.home.configure(&text.replace("  fake:", &other));
+    let governor = world.home.governor().up().await;
+    let mut open = Vec::new();
+    for target in ["/fake/records", "/other/records"] {
+        world.script(json!({
+            "calls": "GET *", "status": 429, "headers": { "retry-after": "60" }
+        }));
+        open.push(Call::get(target).start(governor.agents).await.unwrap());
+        world.provider.handle.arrivals(open.len() as u64).await;
+    }
+    let closed = async || {
+        let scopes = governor.ask("/api/v1/scopes").await.unwrap().json();
+        let scopes = scopes["scopes"].as_array().unwrap().clone();
+        let is_closed = |it: &&Value| it["scope"] == "account:ops" && it["mode"] == "closed";
+        let closed = scopes.iter().filter(is_closed);
+        closed.map(|it| it["provider"].clone()).collect::<Vec<_>>()
+    };
+    let wait = crate::support::wait::Wait::begin();
+    while closed().await.len() < 2 {
+        assert!(wait.pause().await, "they never close:\n{}", governor.log());
+    }
+    let resume = async |body: Value| {
+        let heard = governor.tell("/api/v1/scopes/resume", &body).await.unwrap();
+        (heard.status, heard.json())
+    };
+    let (status, problem) = resume(json!({ "scope": "account:ops" })).await;
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        status == 400 && detail.contains("fake/ops, other/ops"),
+        "{status} {detail}"
+    );
+    assert_eq!(closed().await.len(), 2, "nothing is reopened by mistake");
+    let unknown = resume(json!({ "scope": "account:ops", "account": "fake/nobody" })).await;
+    assert_eq!(unknown.0, 404);
+    let meant = json!({ "scope": "account:ops", "account": "fake/ops" });
+    let (status, told) = resume(meant).await;
+    assert_eq!((status, &told["account"]), (200, &json!("fake/ops")));
+    assert_eq!(closed().await, ["other"], "the other's hold stands");
 }

@@ -44,7 +44,7 @@ pub use attach::Attachments;
 pub use cell::Cell;
 pub use clock::Clock;
 pub use notice::Notice;
-pub use people::{Cancelled, NotDecided};
+pub use people::{Cancelled, NotDecided, NotResumed};
 pub use rebuild::account_scope;
 pub use receipts::{NotDurable, Receipt};
 pub use registry::{Mail, Mailbox, hold_open};

@@ -27,6 +27,17 @@ impl From<DecisionError> for NotDecided {
     }
 }
 
+/// Why a scope is not reopened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotResumed {
+    /// There is no such scope.
+    Unknown,
+    /// These accounts have a scope of this name.
+    Ambiguous(Vec<Account>),
+    /// The journal can't be written.
+    AuditUnavailable,
+}
+
 /// What telling an action to stop did. Nothing of it is sent after any of these
 /// but the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,22 +126,41 @@ impl Driver {
         cancelled.map(|()| receipt)
     }
 
-    /// An operator reopens a scope; `None` if there is no such scope.
-    pub fn resume_scope(&self, scope: &Scope, by: &Operator) -> Option<Receipt> {
+    /// An operator reopens a scope of one account, and gives the paths of that
+    /// account a new chance. Scopes are named without their provider, so without
+    /// `account` the name must mean one scope.
+    ///
+    /// # Errors
+    /// [`NotResumed`]; nothing is reopened then.
+    pub fn resume_scope(
+        &self,
+        account: Option<&Account>,
+        scope: &Scope,
+        by: &Operator,
+    ) -> Result<(Account, Receipt), NotResumed> {
         let now = self.0.clock.now();
-        let mut last = None;
-        for cell in self.cells() {
-            let known = lock(&cell.engine).scope_state(now, scope).is_some();
-            if known {
-                last = Some(self.for_the_record(&cell, |engine| {
-                    engine.handle_resume(now, chance(), scope, by.clone());
-                }));
+        let mut meant: Vec<Arc<Cell>> = self.cells();
+        meant.retain(|cell| {
+            account.is_none_or(|account| cell.account == *account)
+                && lock(&cell.engine).scope_state(now, scope).is_some()
+        });
+        let cell = match meant.as_slice() {
+            [] => return Err(NotResumed::Unknown),
+            [cell] => cell,
+            several => {
+                let accounts = several.iter().map(|cell| cell.account.clone());
+                return Err(NotResumed::Ambiguous(accounts.collect()));
             }
+        };
+        let receipt = self.for_the_record(cell, |engine| {
+            engine.handle_resume(now, chance(), scope, by.clone());
+        });
+        if receipt.is_for_nothing() {
+            // After a lost commit an engine takes no orders.
+            return Err(NotResumed::AuditUnavailable);
         }
-        if last.is_some() {
-            lock(&self.0.tasks).reset_breakers();
-        }
-        last
+        lock(&self.0.tasks).reset_breakers_of(&cell.account);
+        Ok((cell.account.clone(), receipt))
     }
 
     /// Tells an engine something, and gives a receipt for what it records of it.
