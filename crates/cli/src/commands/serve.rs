@@ -46,7 +46,7 @@ pub(crate) async fn run(place: &Place, serve: Serve) -> anyhow::Result<ExitCode>
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => match running.reload() {
+            _ = hangup.recv() => match running.reload().await {
                 Ok(notices) => {
                     tracing::info!("the configuration was read again");
                     for notice in notices {

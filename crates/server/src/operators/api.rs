@@ -19,6 +19,7 @@ use crate::driver::clock::rfc3339;
 use crate::driver::{Cancelled, NotResumed};
 use crate::gateway::problem::{Problem, RequestCode};
 use crate::gateway::serve::Gateway;
+use crate::start::NotReloaded;
 use crate::wire::{self, Times};
 
 /// Rows of a list unless the query says otherwise.
@@ -74,7 +75,7 @@ impl Call<'_> {
             (&Method::POST, ["tasks", "cancel"]) => self.cancel_task().await,
             (&Method::GET, ["journal"]) => self.journal().await,
             (&Method::GET, ["policy"]) => ok(self.policy()),
-            (&Method::POST, ["policy", "reload"]) => self.reload(),
+            (&Method::POST, ["policy", "reload"]) => self.reload().await,
             (&Method::GET, ["variables"]) => ok(json!({ "variables": self.variables(None) })),
             (&Method::POST, ["runs"]) => self.start_run(),
             (&Method::DELETE, ["runs", id]) => self.end_run(id).await,
@@ -460,10 +461,14 @@ impl Call<'_> {
         })
     }
 
-    fn reload(&self) -> Answer {
-        match self.operators.reload() {
+    async fn reload(&self) -> Answer {
+        match self.operators.reload().await {
             Ok(warnings) => ok(json!({ "reloaded": true, "warnings": warnings })),
-            Err(mistakes) => Err(invalid(mistakes)),
+            Err(NotReloaded::Mistakes(mistakes)) => Err(invalid(mistakes)),
+            Err(NotReloaded::NotDurable(lost)) => {
+                let problem = Problem::of_action(Code::AuditUnavailable).because(&lost.to_string());
+                Err(Box::new(problem.retry_after(Some(5))))
+            }
         }
     }
 }
