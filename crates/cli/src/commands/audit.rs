@@ -11,7 +11,7 @@ use rategov_audit::verify::{Expect, verify};
 use rategov_core::event::Event;
 use rategov_core::id::{Account, ActionId, Agent, Task};
 use rategov_server::audit_text;
-use rategov_store::{JournalQuery, Page, Reader};
+use rategov_store::{JournalQuery, JournalRow, Page, Reader};
 use serde_json::json;
 
 use crate::args::{Audit, AuditShow, Place};
@@ -117,7 +117,11 @@ fn show(place: &Place, show: &AuditShow, as_json: bool) -> anyhow::Result<ExitCo
     let mut keys: BTreeMap<ActionId, Option<String>> = BTreeMap::new();
     for row in &rows {
         let Some(fact) = &row.fact else {
-            output::line(&format!("{} content removed", row.event));
+            if as_json {
+                output::line(&record(row, None).to_string());
+            } else {
+                output::line(&format!("{} content removed", row.event));
+            }
             continue;
         };
         if let Event::ActionRequested(requested) = &fact.event {
@@ -138,23 +142,25 @@ fn show(place: &Place, show: &AuditShow, as_json: bool) -> anyhow::Result<ExitCo
         };
         let text = output::printable(&audit_text::line_with_key(fact, key.as_deref()));
         if as_json {
-            output::line(
-                &json!({
-                    "seq": row.seq.0,
-                    "event": row.event,
-                    "account": row.account,
-                    "action": row.action.map(|id| id.to_string()),
-                    "agent": row.agent,
-                    "task": row.task,
-                    "text": text,
-                })
-                .to_string(),
-            );
+            output::line(&record(row, Some(&text)).to_string());
         } else {
             output::line(&text);
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A record as JSON; `text` is null if its content was removed.
+fn record(row: &JournalRow, text: Option<&str>) -> serde_json::Value {
+    json!({
+        "seq": row.seq.0,
+        "event": row.event,
+        "account": row.account,
+        "action": row.action.map(|id| id.to_string()),
+        "agent": row.agent,
+        "task": row.task,
+        "text": text,
+    })
 }
 
 fn find(reader: &Reader, name: &str, account: Option<&Account>) -> anyhow::Result<ActionId> {
