@@ -32,7 +32,7 @@ use crate::config::mistake::Mistakes;
 use crate::config::secret::{Keyring, ProcessEnvironment};
 use crate::config::settings::{Listen, Settings, SpoolLimits};
 use crate::config::{self, Loaded};
-use crate::driver::{Clock, Driver, NotDurable};
+use crate::driver::{ACCOUNTS_MAX, Clock, Driver, NotDurable};
 use crate::gateway::policy::{Policy, PolicyError, duration};
 use crate::gateway::pool::PoolLimits;
 use crate::gateway::serve::{Gateway, Shared};
@@ -74,6 +74,9 @@ pub struct Options {
     pub extra_authorities: Option<PathBuf>,
     /// The clocks, instead of the machine's.
     pub clock: Option<Clock>,
+    /// Accounts in hand beyond which a new credential is refused, instead of
+    /// [`ACCOUNTS_MAX`].
+    pub accounts_max: Option<usize>,
 }
 
 /// Why nothing started.
@@ -172,7 +175,12 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         },
     )?;
     let tasks = TaskBook::restore(policy.settings.task, recovered.tasks);
-    let driver = Driver::new(clock.clone(), store.clone(), tasks);
+    let driver = Driver::new(
+        clock.clone(),
+        store.clone(),
+        tasks,
+        options.accounts_max.unwrap_or(ACCOUNTS_MAX),
+    );
     let spool = policy.settings.spool;
     let policy = Arc::new(policy);
     let gateway = Gateway::new(Shared::new(

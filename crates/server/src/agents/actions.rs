@@ -22,8 +22,10 @@ pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
     let driver = &gateway.0.driver;
     let times = Times(driver.clock());
     let id = row.requested.action;
-    let cell = driver.cell(&row.requested.account);
-    let mut value = match driver.look(&cell, |engine, now| engine.action(now, id)) {
+    // To look at what has ended is no reason to take its account in hand.
+    let cell = driver.cell_of(&row.requested.account);
+    let view = cell.and_then(|cell| driver.look(&cell, |engine, now| engine.action(now, id)));
+    let mut value = match view {
         Some(view) => wire::action_view(times, &view),
         None => wire::action(times, row),
     };

@@ -125,7 +125,9 @@ pub(crate) async fn cancel(
 ) -> Given<(Cancelled, Value)> {
     let driver = &gateway.0.driver;
     let id = row.requested.action;
-    let cell = driver.cell(&row.requested.account);
+    let Some(cell) = driver.cell_of(&row.requested.account) else {
+        return Err(not_cancelled(gateway, row).await?);
+    };
     let (cancelled, receipt) = driver.cancel(&cell, id, by);
     durable(receipt).await?;
     let word = match cancelled {

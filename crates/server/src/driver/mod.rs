@@ -53,6 +53,9 @@ pub use registry::{Mail, Mailbox, hold_open};
 /// turned away, so that what is under way always finds room.
 const JOURNAL_RESERVE: usize = 2_048;
 
+/// Accounts in hand, unless the start says otherwise.
+pub const ACCOUNTS_MAX: usize = 10_000;
+
 /// Who builds what the core can't: how an action is treated, and its runner.
 pub trait Resume: Send + Sync {
     /// The setup of an action that a restart found, if its route still exists.
@@ -81,6 +84,7 @@ struct Inner {
     tasks: Mutex<TaskBook>,
     tasks_generation: AtomicU32,
     cells: RwLock<BTreeMap<Account, Arc<Cell>>>,
+    accounts_max: usize,
     registry: registry::Registry,
     receipts: receipts::Receipts,
     /// Open while an attempt of a write is on its way to its provider or back.
@@ -99,7 +103,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Driver {
     /// A driver without accounts yet; [`Driver::take_up`] adds what the tables have.
-    pub fn new(clock: Clock, store: Store, tasks: TaskBook) -> Driver {
+    /// From `accounts_max` on none is added that only a credential names.
+    pub fn new(clock: Clock, store: Store, tasks: TaskBook, accounts_max: usize) -> Driver {
         let journal = store.journal();
         Driver(Arc::new(Inner {
             clock,
@@ -110,6 +115,7 @@ impl Driver {
             tasks: Mutex::new(tasks),
             tasks_generation: AtomicU32::new(1),
             cells: RwLock::new(BTreeMap::new()),
+            accounts_max,
             registry: registry::Registry::default(),
             receipts: receipts::Receipts::default(),
             writes_out: TaskTracker::new(),
