@@ -167,11 +167,13 @@ def test_a_scope_whose_wait_is_too_long_is_a_persons_to_decide(provider, start, 
 def test_exactly_one_decision_wins(provider, start):
     governor = start()
     asked = uncertain(provider, governor)
+    shown = governor.api(f"escalations/{asked['escalation']}")["version"]
 
     def decide(choice):
         with httpx.Client(headers=governor.door.headers, timeout=30) as operator:
             path = f"{governor.operators}/api/v1/escalations/{asked['escalation']}/decide"
-            return operator.post(path, json={"choice": choice, "note": choice, "decided_by": "somebody else"})
+            said = {"choice": choice, "version": shown, "note": choice, "decided_by": "somebody else"}
+            return operator.post(path, json=said)
 
     answers = at_once([lambda c=c: decide(c) for c in 4 * ["it_happened", "it_did_not", "cancel"]])
     won = [a for a in answers if a.status_code == 200]
@@ -195,10 +197,11 @@ def test_a_choice_that_is_not_offered_is_refused(provider, start):
     assert unknown.returncode == 1 and "query_existing_operation" in unknown.stderr
     missing = governor.cli("escalations", "show", "00000000-0000-7000-8000-000000000000", check=False)
     assert missing.returncode == 1
-    stale = governor.door.post(
-        f"/api/v1/escalations/{asked['escalation']}/decide", json={"choice": "cancel", "version": 1}
-    )
-    problem(stale, "conflict", 409)
+    decide = f"/api/v1/escalations/{asked['escalation']}/decide"
+    problem(governor.door.post(decide, json={"choice": "cancel", "version": 1}), "conflict", 409)
+    problem(governor.door.post(decide, json={"choice": "cancel"}), "invalid_request", 400)
+    stale = governor.cli("escalations", "decide", asked["escalation"], "cancel", "--version", "1", check=False)
+    assert stale.returncode == 1 and "changed since" in stale.stderr
     assert len(governor.escalations()) == 1, "it is still open"
 
 

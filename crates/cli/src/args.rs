@@ -66,7 +66,7 @@ pub(crate) enum Command {
     /// Questions to a person: list, show, decide.
     #[command(subcommand)]
     Escalations(Escalations),
-    /// The journal: show, verify.
+    /// The journal: show, verify, export.
     #[command(subcommand)]
     Audit(Audit),
     /// The configuration: check.
@@ -201,6 +201,10 @@ pub(crate) enum Escalations {
         /// Typed confirmation for an answer that can cause a second effect; `show` says which text.
         #[arg(long)]
         confirm: Option<String>,
+        /// The version that you saw, as `show` prints it; the answer is refused if the
+        /// action has changed since. Without it, what is shown now is decided on.
+        #[arg(long, value_name = "N")]
+        version: Option<u32>,
     },
 }
 

@@ -27,7 +27,7 @@ use crate::action::breaker::{Breaker, Constraint, Path};
 use crate::action::failure::Failure;
 use crate::engine::TaskAllowance;
 use crate::event::{CancelledBy, Durability, Event, Record, bounded_text};
-use crate::id::{Agent, RecordSeq, Task};
+use crate::id::{Account, Agent, RecordSeq, Task};
 use crate::policy::TaskLimits;
 use crate::record::TaskRow;
 use crate::time::{Moment, Span};
@@ -257,8 +257,15 @@ impl TaskBook {
         }
     }
 
-    /// An operator gives every path a new chance.
-    pub fn reset_breakers(&mut self) {
+    /// An operator gives every path of an account a new chance.
+    pub fn reset_breakers_of(&mut self, account: &Account) {
+        for open in self.roll.iter_mut() {
+            open.breaker.reset_account(account);
+        }
+    }
+
+    /// Every path gets a new chance.
+    fn reset_breakers(&mut self) {
         for open in self.roll.iter_mut() {
             open.breaker.reset_all(self.limits.breaker_failures);
         }

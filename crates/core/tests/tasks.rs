@@ -210,6 +210,29 @@ fn a_path_that_fails_identically_stops_for_its_task_and_for_no_other() {
 }
 
 #[test]
+fn a_reopened_account_opens_its_own_paths_in_every_task() {
+    let mut book = TaskBook::new(limits());
+    let (sync, other) = (key("ana", "sync"), key("ben", "other"));
+    let stopped = |book: &mut TaskBook, key: &TaskKey, account: &str| {
+        book.admit(NOW, key, None, &path(account)).is_err()
+    };
+    for (key, account) in [(&sync, "a/b"), (&sync, "c/b"), (&other, "a/b")] {
+        assert!(!stopped(&mut book, key, account));
+        for _ in 0..3 {
+            book.failed(NOW, key, &path(account), &failure("invalid"));
+        }
+        assert!(stopped(&mut book, key, account));
+    }
+    book.reset_breakers_of(&Account::new("a/b").unwrap());
+    assert!(!stopped(&mut book, &sync, "a/b"));
+    assert!(!stopped(&mut book, &other, "a/b"));
+    assert!(
+        stopped(&mut book, &sync, "c/b"),
+        "another account's stays stopped"
+    );
+}
+
+#[test]
 fn a_success_between_failures_keeps_the_path_open() {
     let (mut book, sync) = (TaskBook::new(limits()), key("ana", "sync"));
     book.admit(NOW, &sync, None, &path("a/b")).unwrap();

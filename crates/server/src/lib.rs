@@ -13,6 +13,7 @@ pub mod documents;
 pub mod driver;
 pub mod fail;
 pub mod gateway;
+mod key_file;
 mod listen;
 pub mod operators;
 mod raw_head;

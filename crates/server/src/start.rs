@@ -8,16 +8,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rategov_core::event::{Durability, Event, Record};
-use rategov_core::id::RecordSeq;
+use rategov_core::event::Event;
 use rategov_core::tasks::TaskBook;
-use rategov_store::{Entry, Source, Store};
+use rategov_store::Store;
 use sha2::{Digest as _, Sha256};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -30,10 +30,9 @@ use crate::auth::pass_through::IdentityKey;
 use crate::auth::run_tokens::RunTokens;
 use crate::config::mistake::Mistakes;
 use crate::config::secret::{Keyring, ProcessEnvironment};
-use crate::config::settings::Settings;
+use crate::config::settings::{Listen, Settings, SpoolLimits};
 use crate::config::{self, Loaded};
-use crate::driver::{Clock, Driver};
-use crate::fail;
+use crate::driver::{ACCOUNTS_MAX, Clock, Driver, NotDurable};
 use crate::gateway::policy::{Policy, PolicyError, duration};
 use crate::gateway::pool::PoolLimits;
 use crate::gateway::serve::{Gateway, Shared};
@@ -43,6 +42,7 @@ use crate::gateway::upstream::Upstream;
 use crate::listen::{Mended, accept};
 use crate::operators::Operators;
 use crate::raw_head::Framed;
+use crate::{fail, key_file};
 
 /// Connections of agents at a time.
 const CONNECTIONS_MAX: usize = 20_000;
@@ -74,6 +74,9 @@ pub struct Options {
     pub extra_authorities: Option<PathBuf>,
     /// The clocks, instead of the machine's.
     pub clock: Option<Clock>,
+    /// Accounts in hand beyond which a new credential is refused, instead of
+    /// [`ACCOUNTS_MAX`].
+    pub accounts_max: Option<usize>,
 }
 
 /// Why nothing started.
@@ -125,7 +128,7 @@ pub struct Running {
     store: Store,
     stop: CancellationToken,
     connections: TaskTracker,
-    reload: Arc<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>,
+    reload: Reload,
 }
 
 /// Starts a governor.
@@ -136,6 +139,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     fail::check()?;
     let runs = Arc::new(RunTokens::default());
     let mut policy = load(&options, &runs)?;
+    let written = Fixed::of(&policy.settings);
     if let Some(agents) = options.agents {
         policy.settings.listen.agents = agents;
     }
@@ -151,8 +155,12 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         Store::open(&folder, &rategov_store::Options::default(), &clock.paired())
             .map_err(StartError::Store)?;
     let token = OperatorToken::open_or_create(&folder)?;
-    let identity = key_file(&folder.join("identity.key"))?;
-    let fingerprints = key_file(&folder.join("fingerprint.key"))?;
+    let key = |name| {
+        let path = folder.join(name);
+        key_file::open_or_make(&path).map_err(|cause| StartError::Key(path, cause))
+    };
+    let identity = key("identity.key")?;
+    let fingerprints = key("fingerprint.key")?;
 
     let agents = bind(policy.settings.listen.agents).await?;
     let operators = bind(policy.settings.listen.operators).await?;
@@ -167,7 +175,12 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         },
     )?;
     let tasks = TaskBook::restore(policy.settings.task, recovered.tasks);
-    let driver = Driver::new(clock.clone(), store.clone(), tasks);
+    let driver = Driver::new(
+        clock.clone(),
+        store.clone(),
+        tasks,
+        options.accounts_max.unwrap_or(ACCOUNTS_MAX),
+    );
     let spool = policy.settings.spool;
     let policy = Arc::new(policy);
     let gateway = Gateway::new(Shared::new(
@@ -181,24 +194,20 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     ));
     driver.connect(Arc::new(gateway.clone()));
     driver.listen_to_journal();
-    note(
-        &store,
-        &clock,
-        Event::Started {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            policy_digest: policy.digest,
-        },
-        1,
-    );
+    let started = Event::Started {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        policy_digest: policy.digest,
+    };
+    // What it lets out is recorded behind it, so nobody need wait for it alone.
+    drop(driver.note(started, 1));
     fail::point(fail::RESTART_BEFORE_TAKE_UP);
     driver.take_up(recovered.accounts);
     fail::point(fail::RESTART_AFTER_TAKE_UP);
 
-    let reload = reloader(&options, &runs, &gateway, &store, &clock);
+    let reload = reloader(&options, &runs, &gateway, written);
     let door = OperatorDoor::new(operators.1, &policy.settings.listen.operator_hosts);
     let own = OperatorToken::open_or_create(&folder)?;
-    let reload_by_api = Arc::clone(&reload);
-    let api = Operators::new(gateway.clone(), door, own, move || reload_by_api());
+    let api = Operators::new(gateway.clone(), door, own, Arc::clone(&reload));
 
     let stop = CancellationToken::new();
     let connections = TaskTracker::new();
@@ -222,9 +231,9 @@ impl Running {
     /// Puts the configuration of the file in force.
     ///
     /// # Errors
-    /// Every mistake in words; the old configuration stays in force.
-    pub fn reload(&self) -> Result<Vec<String>, String> {
-        (self.reload)()
+    /// [`NotReloaded`]; the old configuration stays in force.
+    pub async fn reload(&self) -> Result<Vec<String>, NotReloaded> {
+        (self.reload)().await
     }
 
     /// The gateway.
@@ -254,18 +263,18 @@ impl Running {
 
 /// Reads, checks and opens a configuration.
 fn load(options: &Options, runs: &Arc<RunTokens>) -> Result<Policy, StartError> {
+    // Read once: the digest that is recorded is the one of what is in force.
     let (file, text) = match (&options.config_text, &options.config) {
         (Some(text), _) => ("configuration".to_owned(), Some(text.clone())),
-        (None, Some(path)) => (
-            path.display().to_string(),
-            std::fs::read_to_string(path).ok(),
-        ),
+        (None, Some(path)) => {
+            let text = config::text_of(path).map_err(StartError::Config)?;
+            (path.display().to_string(), Some(text))
+        }
         (None, None) => ("built-in".to_owned(), None),
     };
-    let loaded = match (&options.config_text, &options.config) {
-        (Some(text), _) => config::read(&file, text).map_err(StartError::Config)?,
-        (None, Some(path)) => config::load(path).map_err(StartError::Config)?,
-        (None, None) => Loaded {
+    let loaded = match &text {
+        Some(text) => config::read(&file, text).map_err(StartError::Config)?,
+        None => Loaded {
             settings: Settings::default(),
             notices: Vec::new(),
         },
@@ -303,93 +312,88 @@ fn folder_of(config: Option<&Path>) -> PathBuf {
     parent.map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
-fn reloader(
-    options: &Options,
-    runs: &Arc<RunTokens>,
-    gateway: &Gateway,
-    store: &Store,
-    clock: &Clock,
-) -> Arc<dyn Fn() -> Result<Vec<String>, String> + Send + Sync> {
-    let (options, runs) = (options.clone(), Arc::clone(runs));
-    let (gateway, store, clock) = (gateway.clone(), store.clone(), clock.clone());
-    let reloads = std::sync::atomic::AtomicU32::new(2);
+/// Puts the configuration of its file in force.
+pub type Reload = Arc<dyn Fn() -> Reloading + Send + Sync>;
+
+/// Under way; gives what is worth knowing of what is in force then.
+pub type Reloading = Pin<Box<dyn Future<Output = Result<Vec<String>, NotReloaded>> + Send>>;
+
+/// Why the old configuration stays in force.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReloaded {
+    /// The new one has mistakes, in words.
+    #[error("{0}")]
+    Mistakes(String),
+    /// The change can't be recorded.
+    #[error("the change of policy was not put in force: {0}")]
+    NotDurable(#[from] NotDurable),
+}
+
+/// What only a start reads.
+#[derive(Clone, PartialEq)]
+struct Fixed {
+    listen: Listen,
+    data_folder: PathBuf,
+    spool: SpoolLimits,
+}
+
+impl Fixed {
+    fn of(settings: &Settings) -> Fixed {
+        Fixed {
+            listen: settings.listen.clone(),
+            data_folder: settings.data_folder.clone(),
+            spool: settings.spool,
+        }
+    }
+
+    /// One notice for each key that was changed to no effect.
+    fn notices(&self, now: &Fixed) -> Vec<String> {
+        let keys = [
+            ("listen", self.listen != now.listen),
+            ("store", self.data_folder != now.data_folder),
+            ("spool", self.spool != now.spool),
+        ];
+        let changed = keys.into_iter().filter(|(_, changed)| *changed);
+        changed
+            .map(|(key, _)| format!("`{key}` has changed; it takes a restart to put that in force"))
+            .collect()
+    }
+}
+
+/// `started` is what was written when the governor started.
+fn reloader(options: &Options, runs: &Arc<RunTokens>, gateway: &Gateway, started: Fixed) -> Reload {
+    let (options, runs, gateway) = (options.clone(), Arc::clone(runs), gateway.clone());
+    // The number of the next one; locked, one reload at a time is put in force.
+    let next = Arc::new(tokio::sync::Mutex::new(2));
+    let started = Arc::new(started);
     Arc::new(move || {
-        let mut policy = load(&options, &runs).map_err(|error| error.to_string())?;
-        let old = gateway.policy();
-        // Listeners and store stay: they need a restart.
-        policy.settings.listen = old.settings.listen.clone();
-        policy
-            .settings
-            .data_folder
-            .clone_from(&old.settings.data_folder);
-        let (digest, notices) = (policy.digest, policy.notices.clone());
-        gateway.set_policy(Arc::new(policy));
-        gateway.0.driver.policy_changed();
-        let generation = reloads.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
-        note(
-            &store,
-            &clock,
-            Event::PolicyChanged {
-                policy_digest: digest,
-            },
-            generation,
-        );
-        Ok(notices)
+        let (options, runs, gateway) = (options.clone(), Arc::clone(&runs), gateway.clone());
+        let (next, started) = (Arc::clone(&next), Arc::clone(&started));
+        Box::pin(async move {
+            let mut generation = next.lock().await;
+            let mut policy =
+                load(&options, &runs).map_err(|error| NotReloaded::Mistakes(error.to_string()))?;
+            let mut notices = policy.notices.clone();
+            notices.extend(started.notices(&Fixed::of(&policy.settings)));
+            policy.notices.clone_from(&notices);
+            let old = gateway.policy();
+            policy.settings.listen = old.settings.listen.clone();
+            policy
+                .settings
+                .data_folder
+                .clone_from(&old.settings.data_folder);
+            policy.settings.spool = old.settings.spool;
+            // As with everything else: first its record, then its effect.
+            let policy_digest = policy.digest;
+            let event = Event::PolicyChanged { policy_digest };
+            let receipt = gateway.0.driver.note(event, *generation);
+            *generation += 1;
+            receipt.durable().await?;
+            gateway.set_policy(Arc::new(policy));
+            gateway.0.driver.policy_changed();
+            Ok(notices)
+        })
     })
-}
-
-/// Records an event of the governor itself.
-fn note(store: &Store, clock: &Clock, event: Event, generation: u32) {
-    let at = clock.now();
-    let entry = Entry {
-        source: Source::Governor,
-        generation,
-        record: Record {
-            seq: RecordSeq(1),
-            at,
-            durability: Durability::Power,
-            event,
-        },
-        wall: clock.wall(),
-        attachments: Vec::new(),
-    };
-    if let Err(cause) = store.journal().enqueue(entry) {
-        tracing::error!(%cause, "a record of the governor itself was not taken");
-    }
-}
-
-/// 32 random bytes that stay the same over restarts, in a file of mode 0600.
-fn key_file(path: &Path) -> Result<[u8; 32], StartError> {
-    use std::io::{Read as _, Write as _};
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let failed = |cause| StartError::Key(path.to_owned(), cause);
-    match std::fs::File::open(path) {
-        Ok(mut file) => {
-            let mut key = [0; 32];
-            file.read_exact(&mut key).map_err(failed)?;
-            Ok(key)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let mut key = [0; 32];
-            getrandom::fill(&mut key).map_err(|_| failed(io::Error::other("no randomness")))?;
-            // Written beside and moved into place: a crash leaves no half key.
-            let beside = path.with_extension("new");
-            let _ = std::fs::remove_file(&beside);
-            let mut options = std::fs::OpenOptions::new();
-            let mut file = options
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&beside)
-                .map_err(failed)?;
-            file.write_all(&key)
-                .and_then(|()| file.sync_all())
-                .map_err(failed)?;
-            std::fs::rename(&beside, path).map_err(failed)?;
-            Ok(key)
-        }
-        Err(error) => Err(failed(error)),
-    }
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {

@@ -204,7 +204,7 @@ fn does(choice: rategov_core::word::Choice) -> &'static str {
         Choice::Cancel => "never send it again",
         Choice::SendNew => "send a new operation with a new key; this may happen twice",
         Choice::Wait => "let it go on; one call sees at once whether the provider accepts again",
-        Choice::RaiseQuota => "record the new limit, and go on under it",
+        Choice::RaiseQuota => "the limit was raised at the provider: let one call see, and go on",
         Choice::ChangePlan => "end it without sending, and give the agent your instruction",
     }
 }

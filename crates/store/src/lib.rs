@@ -45,7 +45,7 @@ pub use clock::{Now, Stamp, Stamped};
 pub use entry::{Ack, Attachment, CommitFailed, Entry, Full, Payload, Source, StoredResult};
 pub use error::Error;
 pub use query::{ActionQuery, JournalQuery, JournalRow, Page};
-pub use queue::{AckSink, AcksSink, Journal, Run};
+pub use queue::{AckSink, AcksSink, Journal, JournalState, Run};
 pub use reader::{Asked, Reader};
 pub use recover::{Boot, Recovered};
 pub use store::{Options, Store};

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::entry::{Ack, Attachment, Entry, Full};
+use crate::entry::{Ack, Attachment, CommitFailed, Entry, Full};
 
 /// Where acknowledgements go, one by one. Called on the writer's thread: it must not wait.
 pub type AckSink = Box<dyn Fn(Ack) + Send>;
@@ -62,6 +62,45 @@ impl Journal {
     pub fn free(&self) -> usize {
         QUEUE_ENTRIES_MAX - self.queue.lock().entries.len()
     }
+
+    /// Whether what is handed in now can be expected to reach the disk. That there
+    /// is room in the queue says nothing of it: a disk that refuses everything
+    /// empties the queue faster than one that writes.
+    pub fn state(&self) -> JournalState {
+        let inner = self.queue.lock();
+        match &inner.failing {
+            _ if inner.closed => JournalState::Stopped,
+            Some(why) => JournalState::Failing(why.clone()),
+            None => JournalState::Takes {
+                free: QUEUE_ENTRIES_MAX - inner.entries.len(),
+            },
+        }
+    }
+}
+
+/// How the journal is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalState {
+    /// The last thing that was written was taken, or nothing was written yet.
+    Takes {
+        /// Entries that still find room in the queue.
+        free: usize,
+    },
+    /// The last thing that was to be written was not. The writer tries by itself,
+    /// several times a second, until the disk takes something again.
+    Failing(CommitFailed),
+    /// It is closed, or broken: nothing is taken until a restart.
+    Stopped,
+}
+
+impl fmt::Display for JournalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JournalState::Takes { free } => write!(f, "the journal has room for {free} records"),
+            JournalState::Failing(why) => write!(f, "the journal can't be written: {why}"),
+            JournalState::Stopped => f.write_str("the journal takes nothing until a restart"),
+        }
+    }
 }
 
 /// Records that enter one after the other. See [`Journal::begin`].
@@ -103,6 +142,8 @@ struct Inner {
     entries: VecDeque<Entry>,
     bytes: usize,
     closed: bool,
+    /// Why the last thing that was to be written was not, if so.
+    failing: Option<CommitFailed>,
     /// The writer waits and nobody has undertaken to wake it yet. Waking costs a
     /// call of the system whether or not anybody sleeps, so it is not done in vain.
     asleep: bool,
@@ -237,6 +278,11 @@ impl Queue {
         }
     }
 
+    /// What became of the last thing that was to be written.
+    pub(crate) fn note(&self, failing: Option<CommitFailed>) {
+        self.lock().failing = failing;
+    }
+
     /// The writer is gone.
     pub(crate) fn abandon(&self) {
         let mut inner = self.lock();
@@ -367,5 +413,19 @@ mod tests {
         assert_eq!(queue.push(entry(2, 0)), Err(Full::Closed));
         let taken = queue.take(9, usize::MAX, None);
         assert!(taken.ended && seqs(&taken) == [1]);
+    }
+
+    #[test]
+    fn room_in_the_queue_is_not_taken_for_a_disk_that_writes() {
+        let journal = Journal::new(Arc::default());
+        let state = || journal.state();
+        let free = QUEUE_ENTRIES_MAX;
+        assert_eq!(state(), JournalState::Takes { free });
+        journal.queue.note(Some(CommitFailed::DiskFull));
+        assert_eq!(state(), JournalState::Failing(CommitFailed::DiskFull));
+        journal.queue.note(None);
+        assert_eq!(state(), JournalState::Takes { free });
+        journal.queue.close();
+        assert_eq!(state(), JournalState::Stopped);
     }
 }

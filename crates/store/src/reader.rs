@@ -144,6 +144,32 @@ impl Reader {
         self.with(|db| rows(db, sql, (key,), action::read))
     }
 
+    /// The actions that a person or an agent may mean by a name: the one with this
+    /// id, then those with this idempotency key, the newest first, of one account or
+    /// of all. Most keys that libraries make look like ids, so what looks like one
+    /// may be either; an id is nobody's choice, so it comes first.
+    ///
+    /// # Errors
+    /// See [`Reader::journal`].
+    pub fn actions_named(
+        &self,
+        name: &str,
+        account: Option<&Account>,
+    ) -> Result<Vec<Stamped<ActionRow>>, Error> {
+        let mut found = Vec::new();
+        if let Some(id) = ActionId::parse(name) {
+            let of = |it: &Stamped<ActionRow>| {
+                account.is_none_or(|account| it.row.requested.account == *account)
+            };
+            found.extend(self.action(id)?.filter(of));
+        }
+        found.extend(match account {
+            Some(account) => self.actions_by_key(account, name)?,
+            None => self.actions_with_key(name)?,
+        });
+        Ok(found)
+    }
+
     /// Actions that match, the newest first.
     ///
     /// # Errors

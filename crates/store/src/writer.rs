@@ -26,6 +26,12 @@
 //! tried again. If the sync itself fails, nobody can know what the disk holds
 //! (the system may have dropped the pages and report success the next time), so
 //! the journal stops until a restart.
+//!
+//! Whoever decides whether new work is taken asks [`JournalState`]: after a
+//! failure it says so, and because nobody may hand in anything then, the writer
+//! itself tries with a small row of its own until the disk takes it.
+//!
+//! [`JournalState`]: crate::JournalState
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +56,7 @@ pub const BATCH_ENTRIES_MAX: usize = 256;
 /// Most bytes of payloads in one transaction, unless one alone has more.
 const BATCH_BYTES_MAX: usize = 32 << 20;
 
-/// How long a marker that found no space waits for the next try.
+/// How long a row that could not be written waits for the next try.
 const MARKER_RETRY: Duration = Duration::from_millis(100);
 
 /// Records after which the log is folded into the database at the next quiet
@@ -81,6 +87,8 @@ pub(crate) struct Writer {
     /// Committed entries that asked for power and are not synced yet.
     unsynced: Vec<Place>,
     broken: bool,
+    /// The last thing that was to be written was not.
+    failing: bool,
     batches_until_sweep: u32,
     /// Records in the log that are not folded into the database.
     unfolded: usize,
@@ -123,6 +131,7 @@ impl Writer {
             order: Order::default(),
             unsynced: Vec::new(),
             broken: false,
+            failing: false,
             batches_until_sweep: SWEEP_SOON,
             unfolded: 0,
         };
@@ -136,7 +145,7 @@ impl Writer {
 
     fn write_all(&mut self) {
         loop {
-            let patience = match self.unsynced.is_empty() {
+            let patience = match self.unsynced.is_empty() && !self.failing {
                 false => Some(MARKER_RETRY),
                 true => (self.unfolded >= FOLD_WHEN_QUIET).then_some(QUIET),
             };
@@ -149,6 +158,8 @@ impl Writer {
                 let bytes: usize = taken.entries.iter().map(Entry::weight).sum();
                 self.unfolded += taken.entries.len() + bytes / BYTES_PER_RECORD;
                 self.write(taken.entries);
+            } else if self.failing && self.unsynced.is_empty() {
+                self.probe();
             }
             self.sync();
             if taken.ended {
@@ -174,11 +185,18 @@ impl Writer {
         }
         let before = (self.appender.chain.clone(), self.appender.behind);
         let outcomes = match self.transact(&entries) {
-            Ok(outcomes) => outcomes,
+            Ok(outcomes) => {
+                // While others wait for their marker it is the marker that tells.
+                if self.unsynced.is_empty() {
+                    self.note(None);
+                }
+                outcomes
+            }
             Err(error) => {
                 (self.appender.chain, self.appender.behind) = before;
                 self.appender.hand.let_go();
                 let failed = failure(&error);
+                self.note(Some(&failed));
                 entries
                     .iter()
                     .for_each(|entry| self.order.note(entry, false));
@@ -229,10 +247,14 @@ impl Writer {
         }
         let result = match marker(&mut self.db) {
             Ok(()) => {
+                self.note(None);
                 fail::point(fail::AFTER_SYNC_BEFORE_ACK);
                 Ok(())
             }
-            Err(error) if is_unwritten(&error) => return,
+            Err(error) if is_unwritten(&error) => {
+                self.note(Some(&failure(&error)));
+                return;
+            }
             Err(_) => {
                 self.broken = true;
                 self.queue.close();
@@ -244,6 +266,24 @@ impl Writer {
         }
         self.tell();
         fail::point(fail::AFTER_ACK);
+    }
+
+    /// Tries whether the disk takes anything again. Nothing is promised on the
+    /// strength of it, so it is not synced, and a failure changes nothing.
+    fn probe(&mut self) {
+        if !self.broken && touch(&mut self.db).is_ok() {
+            self.note(None);
+        }
+    }
+
+    /// Tells those that ask what became of the last thing that was to be written;
+    /// before its acknowledgements, so that nobody hears of a failure and then
+    /// that all is well.
+    fn note(&mut self, failed: Option<&CommitFailed>) {
+        if self.failing || failed.is_some() {
+            self.failing = failed.is_some();
+            self.queue.note(failed.cloned());
+        }
     }
 
     /// Now and then, away from anybody who waits, removes what is old.
@@ -309,14 +349,17 @@ impl Drop for AbandonOnDrop {
 
 fn marker(db: &mut Connection) -> Result<(), Error> {
     db.pragma_update(None, "synchronous", "FULL")?;
-    let result = (|| {
-        let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        tx.prepare_cached("UPDATE meta SET sync_marker = sync_marker + 1 WHERE id = 1")?
-            .execute(())?;
-        tx.commit()
-    })();
+    let result = touch(db);
     db.pragma_update(None, "synchronous", "NORMAL")?;
     Ok(result?)
+}
+
+/// Writes the row whose content means nothing.
+fn touch(db: &mut Connection) -> rusqlite::Result<()> {
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    tx.prepare_cached("UPDATE meta SET sync_marker = sync_marker + 1 WHERE id = 1")?
+        .execute(())?;
+    tx.commit()
 }
 
 /// Whether a commit failed before anything of it was to be synced.

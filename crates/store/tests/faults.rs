@@ -8,6 +8,7 @@ mod common;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use common::{OPS, World, account, action, asked, engine, life, now, payload};
 use rategov_audit::clear::Clear;
@@ -16,8 +17,11 @@ use rategov_audit::finding::Code;
 use rategov_audit::leaf::{Leaf, UnixMs};
 use rategov_audit::report::{Head, Verdict};
 use rategov_audit::verify::{Expect, verify};
+use rategov_core::event::Durability;
 use rategov_core::time::WallTime;
-use rategov_store::{CommitFailed, Error, JournalQuery, Options, Reader, Store};
+use rategov_store::{
+    CommitFailed, Error, Full, JournalQuery, JournalState, Options, Reader, Store,
+};
 use rusqlite::Connection;
 use tempfile::tempdir;
 
@@ -201,6 +205,62 @@ fn a_disk_that_fills_up_slowly_loses_nothing_that_was_acknowledged() {
             "action {n} is lost"
         );
     }
+}
+
+/// Makes a running writer's database refuse a table's rows, as a disk would.
+fn refuse(folder: &Path, of: &str) {
+    let db = Connection::open(folder.join("journal.db")).unwrap();
+    db.execute_batch(&format!(
+        "CREATE TRIGGER refused BEFORE {of} BEGIN SELECT RAISE(ABORT, 'no'); END"
+    ))
+    .unwrap();
+}
+
+#[test]
+fn a_journal_that_fails_says_so_until_it_writes_again() {
+    let folder = tempdir().unwrap();
+    let mut world = World::open(folder.path());
+    world.write_all(&engine(OPS), life(OPS, 1, 100));
+    let takes = |world: &World| matches!(world.journal.state(), JournalState::Takes { .. });
+    assert!(takes(&world));
+    refuse(folder.path(), "INSERT ON audit_leaf");
+    let db = Connection::open(folder.path().join("journal.db")).unwrap();
+    db.execute_batch(
+        "CREATE TRIGGER neither BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'no'); END",
+    )
+    .unwrap();
+    let mut entry = world.entry(&engine("stripe/a"), 140, asked("stripe/a", 2));
+    entry.record.durability = Durability::Process;
+    let failed = world.write_entry(entry).unwrap_err();
+    assert_eq!(world.journal.state(), JournalState::Failing(failed));
+
+    // Nobody hands in anything: the writer itself finds out that it can go on.
+    db.execute_batch("DROP TRIGGER refused; DROP TRIGGER neither")
+        .unwrap();
+    let since = Instant::now();
+    while !takes(&world) {
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "it never says so"
+        );
+        std::thread::yield_now();
+    }
+    world.write_all(&engine("stripe/b"), [(141, asked("stripe/b", 3))]);
+}
+
+#[test]
+fn a_journal_that_broke_says_so_until_the_restart() {
+    let folder = tempdir().unwrap();
+    let mut world = World::open(folder.path());
+    refuse(folder.path(), "UPDATE ON meta");
+    let mut entry = world.entry(&engine(OPS), 100, asked(OPS, 1));
+    entry.record.durability = Durability::Power;
+    assert_eq!(world.write_entry(entry), Err(CommitFailed::Broken));
+    assert_eq!(world.journal.state(), JournalState::Stopped);
+    assert_eq!(
+        world.enqueue(&engine(OPS), 101, asked(OPS, 2)),
+        Err(Full::Closed)
+    );
 }
 
 #[test]

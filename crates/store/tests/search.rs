@@ -4,7 +4,11 @@
 
 mod common;
 
-use common::{OPS, World, account, action, agent, asked, ended, engine, life, moment, task, wall};
+use std::sync::Arc;
+
+use common::{
+    OPS, World, account, action, agent, asked, ended, engine, life, moment, requested, task, wall,
+};
 use rategov_audit::leaf::Seq;
 use rategov_core::event::Event;
 use rategov_core::word::State;
@@ -176,4 +180,40 @@ fn actions_are_found_by_key_state_and_owner() {
         ),
         (1, 0, 0)
     );
+}
+
+#[test]
+fn a_name_that_looks_like_an_id_may_be_a_key() {
+    let folder = tempdir().unwrap();
+    let mut world = World::open(folder.path());
+    let (first, second) = (action(0xa1).to_string(), action(0xa2).to_string());
+    for (n, key) in [(0xa1, "x"), (0xa2, "x"), (0xa3, first.as_str())] {
+        let mut requested = requested(OPS, n);
+        requested.key = Some(key.to_owned());
+        world.write_all(
+            &engine(OPS),
+            [(100, Event::ActionRequested(Arc::new(requested)))],
+        );
+    }
+    let reader = world.store.reader();
+    let named = |name: &str, of: Option<&str>| {
+        let of = of.map(account);
+        let found = reader.actions_named(name, of.as_ref()).unwrap();
+        let ids = found.into_iter().map(|it| it.row.requested.action.0);
+        ids.collect::<Vec<u128>>()
+    };
+    // An id is nobody's choice and comes first; the key of the same form is there too.
+    assert_eq!(named(&first, None), [0xa1, 0xa3]);
+    assert_eq!(named(&second, None), [0xa2]);
+    assert_eq!(named("x", Some(OPS)), [0xa2, 0xa1]);
+    assert_eq!(named(&first, Some("stripe/other")), []);
+    let key = "5d2ac5b2-6c1e-4c7e-9a50-0d8c3c1f7a11";
+    assert_eq!(named(key, None), []);
+    let mut requested = requested(OPS, 0xa4);
+    requested.key = Some(key.to_owned());
+    world.write_all(
+        &engine(OPS),
+        [(101, Event::ActionRequested(Arc::new(requested)))],
+    );
+    assert_eq!(named(key, None), [0xa4]);
 }

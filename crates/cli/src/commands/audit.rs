@@ -11,7 +11,7 @@ use rategov_audit::verify::{Expect, verify};
 use rategov_core::event::Event;
 use rategov_core::id::{Account, ActionId, Agent, Task};
 use rategov_server::audit_text;
-use rategov_store::{JournalQuery, Page, Reader};
+use rategov_store::{JournalQuery, JournalRow, Page, Reader};
 use serde_json::json;
 
 use crate::args::{Audit, AuditShow, Place};
@@ -117,7 +117,11 @@ fn show(place: &Place, show: &AuditShow, as_json: bool) -> anyhow::Result<ExitCo
     let mut keys: BTreeMap<ActionId, Option<String>> = BTreeMap::new();
     for row in &rows {
         let Some(fact) = &row.fact else {
-            output::line(&format!("{} content removed", row.event));
+            if as_json {
+                output::line(&record(row, None).to_string());
+            } else {
+                output::line(&format!("{} content removed", row.event));
+            }
             continue;
         };
         if let Event::ActionRequested(requested) = &fact.event {
@@ -138,18 +142,7 @@ fn show(place: &Place, show: &AuditShow, as_json: bool) -> anyhow::Result<ExitCo
         };
         let text = output::printable(&audit_text::line_with_key(fact, key.as_deref()));
         if as_json {
-            output::line(
-                &json!({
-                    "seq": row.seq.0,
-                    "event": row.event,
-                    "account": row.account,
-                    "action": row.action.map(|id| id.to_string()),
-                    "agent": row.agent,
-                    "task": row.task,
-                    "text": text,
-                })
-                .to_string(),
-            );
+            output::line(&record(row, Some(&text)).to_string());
         } else {
             output::line(&text);
         }
@@ -157,18 +150,27 @@ fn show(place: &Place, show: &AuditShow, as_json: bool) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
+/// A record as JSON; `text` is null if its content was removed.
+fn record(row: &JournalRow, text: Option<&str>) -> serde_json::Value {
+    json!({
+        "seq": row.seq.0,
+        "event": row.event,
+        "account": row.account,
+        "action": row.action.map(|id| id.to_string()),
+        "agent": row.agent,
+        "task": row.task,
+        "text": text,
+    })
+}
+
 fn find(reader: &Reader, name: &str, account: Option<&Account>) -> anyhow::Result<ActionId> {
-    if let Some(id) = ActionId::parse(name) {
-        return Ok(id);
-    }
-    let found = match account {
-        Some(account) => reader.actions_by_key(account, name)?,
-        None => reader.actions_with_key(name)?,
-    };
-    if let Some(it) = found.into_iter().next() {
+    if let Some(it) = reader.actions_named(name, account)?.into_iter().next() {
         return Ok(it.row.requested.action);
     }
-    Err(anyhow!(
-        "no action has the id or key {name:?}\nhint: `rategov audit show` lists all of them"
-    ))
+    // The journal outlives the row of an action.
+    ActionId::parse(name).ok_or_else(|| {
+        anyhow!(
+            "no action has the id or key {name:?}\nhint: `rategov audit show` lists all of them"
+        )
+    })
 }

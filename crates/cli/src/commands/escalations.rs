@@ -71,9 +71,17 @@ pub(crate) async fn run(
             choice,
             note,
             confirm,
+            version,
         } => {
-            let path = format!("/api/v1/escalations/{}/decide", encode(&escalation));
-            let body = json!({ "choice": choice, "note": note, "confirm": confirm });
+            let path = format!("/api/v1/escalations/{}", encode(&escalation));
+            let version = match version {
+                Some(version) => json!(version),
+                None => shown(&client.get(&path).await?, as_json),
+            };
+            let path = format!("{path}/decide");
+            let body = json!({
+                "choice": choice, "note": note, "confirm": confirm, "version": version,
+            });
             let answer = client.post(&path, &body).await?;
             if as_json {
                 output::json(&answer);
@@ -85,6 +93,23 @@ pub(crate) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Shows in one line what is about to be decided on, and gives its version: an
+/// action that changes from here on is not decided on unseen.
+fn shown(row: &Value, as_json: bool) -> Value {
+    let version = row["version"].clone();
+    if !as_json && row["action"] != Value::Null {
+        let action = &row["dossier"];
+        output::line(&format!(
+            "deciding on {} version {version}: {} {}, {} attempts",
+            field(row, "action"),
+            output::printable(&field(action, "endpoint")),
+            field(action, "state"),
+            action["attempts"].as_array().map_or(0, Vec::len),
+        ));
+    }
+    version
+}
+
 fn show(row: &Value) {
     for name in [
         "escalation",
@@ -92,6 +117,7 @@ fn show(row: &Value) {
         "why",
         "scope",
         "account",
+        "version",
         "opened_at",
         "expires",
     ] {

@@ -23,6 +23,10 @@ pub(crate) async fn run(place: &Place, serve: Serve) -> anyhow::Result<ExitCode>
         ..Options::default()
     };
     let running = start::start(options).await?;
+    // Before anybody is told that it runs: who sends a signal then is heard.
+    let mut terminate = signal(SignalKind::terminate()).context("signals can't be heard")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("signals can't be heard")?;
+    let mut hangup = signal(SignalKind::hangup()).context("signals can't be heard")?;
     for notice in &running.notices {
         output::note(&format!("warning: {notice}"));
     }
@@ -39,14 +43,11 @@ pub(crate) async fn run(place: &Place, serve: Serve) -> anyhow::Result<ExitCode>
         "the token is in  {}",
         running.token_file.display()
     ));
-    let mut terminate = signal(SignalKind::terminate()).context("signals can't be heard")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("signals can't be heard")?;
-    let mut hangup = signal(SignalKind::hangup()).context("signals can't be heard")?;
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => match running.reload() {
+            _ = hangup.recv() => match running.reload().await {
                 Ok(notices) => {
                     tracing::info!("the configuration was read again");
                     for notice in notices {

@@ -130,6 +130,15 @@ fn assert_unrecorded(heard: &Heard, governor: &Governor) {
     );
 }
 
+/// Whether it says that it admits calls.
+async fn is_ready(governor: &Governor) -> bool {
+    let heard = governor.ask("/readyz").await.unwrap();
+    let metrics = governor.ask("/metrics").await.unwrap();
+    let up = metrics.text().contains("\nrategov_journal_up 1\n");
+    assert_eq!(up, heard.status == 200, "the metric says the same");
+    heard.status == 200
+}
+
 /// Sends until the journal takes records again.
 async fn sent_at_last(write: &Write<'_>, governor: &Governor) -> Heard {
     let wait = Wait::begin();
@@ -157,6 +166,7 @@ async fn check_refused(disk: &dyn Disk, data: Option<&Path>) {
         operation: "before",
     };
     assert_eq!(before.send(&governor).await.unwrap().status, 201);
+    assert!(is_ready(&governor).await);
 
     disk.fill(&governor);
     let arrived = world.arrived();
@@ -173,10 +183,15 @@ async fn check_refused(disk: &dyn Disk, data: Option<&Path>) {
         .unwrap();
     assert_unrecorded(&read, &governor);
     assert_eq!(world.arrived(), arrived, "nothing is sent unrecorded");
+    assert!(!is_ready(&governor).await, "who balances load is told so");
     let seen = governor.action("before").await.unwrap();
     assert_eq!(seen.expect("it is still there")["state"], "succeeded");
 
     disk.free(&governor);
+    let wait = Wait::begin();
+    while !is_ready(&governor).await {
+        assert!(wait.pause().await, "never ready:\n{}", governor.log());
+    }
     for path in ["/records", "/orders", "/invites"] {
         let operation = &format!("after {path}").replace('/', "");
         let heard = sent_at_last(&Write { path, operation }, &governor).await;

@@ -1,5 +1,6 @@
 //! The whole process against what a machine does to it: a disk without space,
-//! signals, a second governor on the same folder, callers that come back.
+//! signals, a second governor on the same folder, callers that come back; and that
+//! operators and agents are told what is so.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
@@ -7,6 +8,7 @@
 mod support;
 
 mod disk;
+mod operators;
 mod repeats;
 mod restarts;
 mod seats;

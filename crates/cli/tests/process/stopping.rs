@@ -129,6 +129,9 @@ async fn a_bad_reload_keeps_the_old_policy_and_a_good_one_replaces_it() {
     ));
     governor.signal(Signal::HUP);
     said(&governor, "the configuration was read again").await;
+    let journal = governor.ask("/api/v1/journal?event=policy_changed").await;
+    let records = journal.unwrap().json()["records"].clone();
+    assert_eq!(records.as_array().map(Vec::len), Some(1), "{records}");
     let heard = Call::get("/other/x").to(governor.agents).await.unwrap();
     assert_ne!(heard.json()["code"], "unknown_provider");
     let next = Write {
@@ -139,6 +142,27 @@ async fn a_bad_reload_keeps_the_old_policy_and_a_good_one_replaces_it() {
     governor.signal(Signal::TERM);
     assert!(governor.ended().await.status.success());
     world.home.verify().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reload_says_which_keys_take_a_restart() {
+    let world = World::new().await;
+    let good = std::fs::read_to_string(world.home.configuration()).unwrap();
+    let governor = world.home.governor().up().await;
+    let reload = async || {
+        let heard = governor.tell("/api/v1/policy/reload", &json!(null)).await;
+        heard.unwrap().json()
+    };
+    assert_eq!(reload().await["warnings"], json!([]), "nothing has changed");
+    let elsewhere = "listen: { agents: 127.0.0.1:1 }\nstore: sqlite:elsewhere\n";
+    world.home.configure(&format!("{elsewhere}{good}"));
+    let told = reload().await;
+    let warnings = told["warnings"].to_string();
+    for key in ["`listen`", "`store`"] {
+        assert!(told["reloaded"] == true && warnings.contains(key), "{told}");
+    }
+    assert!(!warnings.contains("`spool`"), "{told}");
+    assert_eq!(ORDER.send(&governor).await.unwrap().status, 201);
 }
 
 #[tokio::test]

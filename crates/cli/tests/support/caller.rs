@@ -38,6 +38,11 @@ impl Heard {
             .map(|(_, value)| value.trim())
     }
 
+    /// Its body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
     /// Its body as JSON; null if it is none.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()

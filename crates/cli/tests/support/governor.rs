@@ -251,30 +251,34 @@ impl Governor {
 
     /// Asks as an operator.
     pub(crate) async fn ask(&self, target: &str) -> Result<Heard, Unheard> {
+        self.operate("GET", target, "").await
+    }
+
+    /// Tells it something as an operator.
+    pub(crate) async fn tell(&self, target: &str, body: &Value) -> Result<Heard, Unheard> {
+        self.operate("POST", target, &body.to_string()).await
+    }
+
+    async fn operate(&self, method: &str, target: &str, body: &str) -> Result<Heard, Unheard> {
         let bearer = format!("Bearer {}", self.token);
         let fields = [("authorization", bearer.as_str())];
         let call = Call {
-            method: "GET",
+            method,
             target,
             fields: &fields,
-            body: "",
+            body,
         };
         call.to(self.operators).await
     }
 
-    /// Answers a question as an operator.
+    /// Answers a question as an operator who has just looked at it.
     pub(crate) async fn decide(&self, escalation: &str, choice: &str) -> Result<Heard, Unheard> {
-        let bearer = format!("Bearer {}", self.token);
-        let fields = [("authorization", bearer.as_str())];
+        let target = format!("/api/v1/escalations/{escalation}");
+        let shown = self.ask(&target).await?.json();
         let confirm = rategov_core::action::choices::CONFIRM_SECOND_EFFECT;
-        let body = serde_json::json!({ "choice": choice, "confirm": confirm }).to_string();
-        let target = format!("/api/v1/escalations/{escalation}/decide");
-        let call = Call {
-            method: "POST",
-            target: &target,
-            fields: &fields,
-            body: &body,
-        };
-        call.to(self.operators).await
+        let body = serde_json::json!({
+            "choice": choice, "confirm": confirm, "version": shown["version"],
+        });
+        self.tell(&format!("{target}/decide"), &body).await
     }
 }

@@ -141,6 +141,11 @@ impl Breaker {
         self.rows.remove(path);
     }
 
+    /// An operator reopens an account: each of its paths gets a new chance.
+    pub fn reset_account(&mut self, account: &Account) {
+        self.rows.retain(|path, _| path.account != *account);
+    }
+
     /// The policy changed: what failed under the old one may pass under the new.
     pub fn reset_all(&mut self, limit: u32) {
         *self = Breaker::new(limit);

@@ -8,7 +8,7 @@
 //! | `it_happened`, `it_did_not` | recorded as found out; it ends | |
 //! | `send_new_operation` | ends; a child with a new key begins | |
 //! | `wait` | waits for its turn | it waits for its hold; a stopped path is opened |
-//! | `raise_quota` | waits for its turn | the limit is recorded as changed: one call may see |
+//! | `raise_quota` | waits for its turn | reopens it: one call may see whether the limit was raised |
 //! | `change_plan` | ends with the person's instruction | what waits ends with it |
 //! | `cancel` | ends | what waits ends |
 

@@ -4,6 +4,7 @@
 use http::StatusCode;
 use rategov_core::action::outcome::Certainty;
 use rategov_core::action::problem::Code;
+use rategov_core::engine::Engine;
 use rategov_core::id::{Account, ActionId, Agent};
 use rategov_core::record::{ActionRow, AttemptRow, SendKind};
 use rategov_core::word::State;
@@ -22,8 +23,10 @@ pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
     let driver = &gateway.0.driver;
     let times = Times(driver.clock());
     let id = row.requested.action;
-    let cell = driver.cell(&row.requested.account);
-    let mut value = match driver.look(&cell, |engine, now| engine.action(now, id)) {
+    // To look at what has ended is no reason to take its account in hand.
+    let cell = driver.cell_of(&row.requested.account);
+    let view = cell.and_then(|cell| driver.look(&cell, |engine, now| engine.action(now, id)));
+    let mut value = match view {
         Some(view) => wire::action_view(times, &view),
         None => wire::action(times, row),
     };
@@ -121,7 +124,8 @@ impl Whose<'_> {
     }
 }
 
-/// An action by id, or the newest by key, over all accounts.
+/// An action by id, or else the newest by key, over all accounts. What looks like
+/// an id may be a key: libraries, and the governor itself, make keys of that form.
 pub async fn find_action(
     gateway: &Gateway,
     name: &str,
@@ -129,23 +133,27 @@ pub async fn find_action(
 ) -> Given<Option<ActionRow>> {
     let driver = &gateway.0.driver;
     let id = ActionId::parse(name);
-    for cell in driver.cells() {
-        // An action in hand is ahead of the tables.
-        let found = driver.look(&cell, |engine, now| {
-            let id = id.or_else(|| engine.action_of_key(name))?;
-            engine.action(now, id)
-        });
-        if let Some(view) = found.filter(|view| whose.has(&view.row)) {
-            return Ok(Some(view.row));
-        }
+    // An action in hand is ahead of the tables.
+    let in_hand = |named: &dyn Fn(&Engine) -> Option<ActionId>| {
+        driver.cells().iter().find_map(|cell| {
+            let found = driver.look(cell, |engine, now| engine.action(now, named(engine)?));
+            found.map(|view| view.row).filter(|row| whose.has(row))
+        })
+    };
+    if let Some(row) = id.and_then(|id| in_hand(&|_| Some(id))) {
+        return Ok(Some(row));
     }
     let (reader, key) = (driver.store().reader(), name.to_owned());
-    let stored = blocking(move || match id {
-        Some(id) => Ok(reader.action(id)?.into_iter().collect()),
-        None => reader.actions_with_key(&key),
-    });
-    let mut rows = stored.await?.into_iter().map(|it| it.row);
-    Ok(rows.find(|row| whose.has(row)))
+    let stored = blocking(move || reader.actions_named(&key, None)).await?;
+    let mut stored = stored.into_iter().map(|it| it.row).peekable();
+    let is_meant = |row: &ActionRow| Some(row.requested.action) == id && whose.has(row);
+    if let Some(row) = stored.next_if(is_meant) {
+        return Ok(Some(row));
+    }
+    if let Some(row) = in_hand(&|engine| engine.action_of_key(name)) {
+        return Ok(Some(row));
+    }
+    Ok(stored.find(|row| whose.has(row)))
 }
 
 /// The newest action of an account with this key.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub use actions::{Whose, action_by_key, described, find_action, stored_result};
 
 use crate::auth::Caller;
-use crate::driver::Receipt;
+use crate::driver::{Cancelled, Receipt};
 use crate::gateway::problem::{Problem, RequestCode};
 use crate::gateway::respond::Out;
 use crate::gateway::serve::Gateway;
@@ -47,13 +47,9 @@ pub async fn serve(
         }
         (&Method::DELETE, ["actions", name]) => {
             let row = own_action(gateway, caller, &decode(name)).await?;
-            let cell = gateway.0.driver.cell(&row.requested.account);
             let by = CancelledBy::Agent(caller.agent().clone());
-            durable(gateway.0.driver.cancel(&cell, row.requested.action, by)).await?;
-            Ok(Out::Json(
-                StatusCode::ACCEPTED,
-                json!({ "cancelled": true }),
-            ))
+            let (_, told) = cancel(gateway, &row, by).await?;
+            Ok(Out::Json(StatusCode::ACCEPTED, told))
         }
         (&Method::DELETE, ["tasks", name]) => end_task(gateway, caller, &decode(name)).await,
         (&Method::GET, ["tasks", name]) => task(gateway, caller, &decode(name)),
@@ -118,6 +114,51 @@ async fn own_action(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Act
 async fn action(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
     let row = own_action(gateway, caller, name).await?;
     Ok(Out::Json(StatusCode::OK, described(gateway, &row).await?))
+}
+
+/// Tells an action to stop, and says what that did: whoever asked must not believe
+/// that nothing happened where something did, or still may.
+pub(crate) async fn cancel(
+    gateway: &Gateway,
+    row: &ActionRow,
+    by: CancelledBy,
+) -> Given<(Cancelled, Value)> {
+    let driver = &gateway.0.driver;
+    let id = row.requested.action;
+    let Some(cell) = driver.cell_of(&row.requested.account) else {
+        return Err(not_cancelled(gateway, row).await?);
+    };
+    let (cancelled, receipt) = driver.cancel(&cell, id, by);
+    durable(receipt).await?;
+    let word = match cancelled {
+        Cancelled::Now => json!(true),
+        Cancelled::AfterThisAttempt => json!("after_this_attempt"),
+        Cancelled::OutcomeUnknown => json!("outcome_unknown"),
+        Cancelled::NotInHand => return Err(not_cancelled(gateway, row).await?),
+    };
+    Ok((
+        cancelled,
+        json!({ "action": id.to_string(), "cancelled": word }),
+    ))
+}
+
+/// Why an action could not be told to stop: it has ended, or its account gives way
+/// after a lost commit.
+async fn not_cancelled(gateway: &Gateway, row: &ActionRow) -> Given<Box<Problem>> {
+    let id = row.requested.action;
+    let now = find_action(gateway, &id.to_string(), Whose::Everybody).await?;
+    let row = now.as_ref().unwrap_or(row);
+    if !row.state.is_final() {
+        let problem = Problem::of_action(Code::AuditUnavailable);
+        return Ok(Box::new(problem.retry_after(Some(1))));
+    }
+    let ended = described(gateway, row).await?["terminal"].take();
+    let why = format!("it has ended as {}, so it was not cancelled", row.state);
+    let problem = Problem::of_request(RequestCode::Conflict, why)
+        .with("action", id.to_string())
+        .with("state", row.state.word())
+        .with("terminal", ended);
+    Ok(Box::new(problem))
 }
 
 async fn end_task(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {

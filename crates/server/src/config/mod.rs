@@ -62,6 +62,14 @@ pub struct Loaded {
 /// # Errors
 /// Every mistake, in the order of the file. A file that can't be read is one.
 pub fn load(path: &Path) -> Result<Loaded, Mistakes> {
+    read(&path.display().to_string(), &text_of(path)?)
+}
+
+/// The text of a configuration file, for whoever needs to know what exactly was read.
+///
+/// # Errors
+/// A file that can't be read, as a mistake of it.
+pub fn text_of(path: &Path) -> Result<String, Mistakes> {
     let file = path.display().to_string();
     let wrong = |cause: String| {
         let mut mistakes = Collector::new(&file);
@@ -82,8 +90,7 @@ pub fn load(path: &Path) -> Result<Loaded, Mistakes> {
         .take(tree::FILE_BYTES_MAX as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| wrong(format!("can't be read: {error}")))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".to_owned()))?;
-    read(&file, &text)
+    String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".to_owned()))
 }
 
 /// Reads and checks the text of a configuration; `file` is its name in messages.

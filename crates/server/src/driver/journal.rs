@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use rategov_core::engine::Engine;
-use rategov_core::event::Record;
+use rategov_core::event::{Durability, Event, Record};
+use rategov_core::id::RecordSeq;
 use rategov_store::{Ack, Entry, Source};
 
 use super::{Cell, Driver, Inner, Receipt, lock};
@@ -32,6 +33,33 @@ impl Driver {
                 Driver(inner).acknowledge(&acks);
             }
         });
+    }
+
+    /// Records an event of the governor itself.
+    pub fn note(&self, event: Event, generation: u32) -> Receipt {
+        let entry = Entry {
+            source: Source::Governor,
+            generation,
+            record: Record {
+                seq: RecordSeq(1),
+                at: self.0.clock.now(),
+                durability: Durability::Power,
+                event,
+            },
+            wall: self.0.clock.wall(),
+            attachments: Vec::new(),
+        };
+        let mut receipt = Receipt::default();
+        let mut run = self.0.journal.begin();
+        if let Err(cause) = self.hand_over(&mut run, entry, Some(&mut receipt)) {
+            tracing::error!(%cause, "a record of the governor itself was not taken");
+        }
+        receipt
+    }
+
+    /// How the journal is.
+    pub fn journal_state(&self) -> rategov_store::JournalState {
+        self.0.journal.state()
     }
 
     /// Places left in the journal's queue.
@@ -107,11 +135,9 @@ impl Driver {
             };
             self.follow(source, *generation, acks);
             acks.iter().for_each(|ack| self.0.receipts.settle(ack));
-            if !matches!(source, Source::Governor) {
-                self.0
-                    .answered
-                    .fetch_add(acks.len() as u64, Ordering::AcqRel);
-            }
+            self.0
+                .answered
+                .fetch_add(acks.len() as u64, Ordering::AcqRel);
         }
     }
 

@@ -34,7 +34,7 @@ use rategov_core::event::{CancelledBy, Requested};
 use rategov_core::id::{Account, ActionId, AttemptNo};
 use rategov_core::tasks::{TaskBook, TaskKey};
 use rategov_core::time::{Draw, Moment};
-use rategov_store::{Attachment, Journal, Payload, Store};
+use rategov_store::{Attachment, Journal, JournalState, Payload, Store};
 
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -46,6 +46,7 @@ pub use attach::Attachments;
 pub use cell::Cell;
 pub use clock::Clock;
 pub use notice::Notice;
+pub use people::{Cancelled, NotDecided, NotResumed};
 pub use rebuild::account_scope;
 pub use receipts::{NotDurable, Receipt};
 pub use registry::{Mail, Mailbox};
@@ -53,6 +54,9 @@ pub use registry::{Mail, Mailbox};
 /// When fewer places than this are free in the journal's queue, new calls are
 /// turned away, so that what is under way always finds room.
 const JOURNAL_RESERVE: usize = 2_048;
+
+/// Accounts in hand, unless the start says otherwise.
+pub const ACCOUNTS_MAX: usize = 10_000;
 
 /// Who builds what the core can't: how an action is treated, and its runner.
 pub trait Resume: Send + Sync {
@@ -82,6 +86,7 @@ struct Inner {
     tasks: Mutex<TaskBook>,
     tasks_generation: AtomicU32,
     cells: RwLock<BTreeMap<Account, Arc<Cell>>>,
+    accounts_max: usize,
     registry: registry::Registry,
     receipts: receipts::Receipts,
     /// Open while an attempt of a write is on its way to its provider or back.
@@ -100,7 +105,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Driver {
     /// A driver without accounts yet; [`Driver::take_up`] adds what the tables have.
-    pub fn new(clock: Clock, store: Store, tasks: TaskBook) -> Driver {
+    /// From `accounts_max` on none is added that only a credential names.
+    pub fn new(clock: Clock, store: Store, tasks: TaskBook, accounts_max: usize) -> Driver {
         let journal = store.journal();
         Driver(Arc::new(Inner {
             clock,
@@ -111,6 +117,7 @@ impl Driver {
             tasks: Mutex::new(tasks),
             tasks_generation: AtomicU32::new(1),
             cells: RwLock::new(BTreeMap::new()),
+            accounts_max,
             registry: registry::Registry::default(),
             receipts: receipts::Receipts::default(),
             writes_out: TaskTracker::new(),
@@ -164,9 +171,15 @@ impl Driver {
 
     // ---- calls ---------------------------------------------------------------
 
-    /// Whether the journal has room for a new call.
-    pub fn has_room(&self) -> bool {
-        JOURNAL_RESERVE <= self.0.journal.free()
+    /// Whether the journal takes the records of a new call.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn takes_calls(&self) -> Result<(), JournalState> {
+        match self.0.journal.state() {
+            JournalState::Takes { free } if JOURNAL_RESERVE <= free => Ok(()),
+            state => Err(state),
+        }
     }
 
     /// Whether a granted send was called back since, or its scope refused: its first

@@ -39,13 +39,29 @@ impl Driver {
         self.install(account, 1, Tables::default())
     }
 
+    /// Whether an account that only a caller's credential names is in hand, or has
+    /// room. Everybody can make up credentials, and each costs an engine and a task
+    /// for as long as the process lives. Calls that arrive at once may exceed the
+    /// bound by their number.
+    ///
+    /// # Errors
+    /// The number of accounts in hand.
+    pub fn has_place_for(&self, account: &Account) -> Result<(), usize> {
+        let cells = self.0.cells.read().unwrap_or_else(PoisonError::into_inner);
+        match cells.len() {
+            full if self.0.accounts_max <= full && !cells.contains_key(account) => Err(full),
+            _ => Ok(()),
+        }
+    }
+
     /// Every account in hand.
     pub fn cells(&self) -> Vec<Arc<Cell>> {
         let cells = self.0.cells.read().unwrap_or_else(PoisonError::into_inner);
         cells.values().cloned().collect()
     }
 
-    pub(super) fn cell_of(&self, account: &Account) -> Option<Arc<Cell>> {
+    /// The cell of an account, if it is in hand: for who only looks.
+    pub fn cell_of(&self, account: &Account) -> Option<Arc<Cell>> {
         let cells = self.0.cells.read().unwrap_or_else(PoisonError::into_inner);
         cells.get(account).cloned()
     }

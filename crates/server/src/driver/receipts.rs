@@ -52,6 +52,11 @@ impl Receipt {
         }
     }
 
+    /// Whether nothing had to be recorded.
+    pub(super) fn is_for_nothing(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Whether this entry is the better one to wait for: the last of the most
     /// durable of a decision, which has the others behind it.
     pub(super) fn is_outdone_by(&self, entry: &Entry) -> bool {

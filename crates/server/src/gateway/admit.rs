@@ -147,9 +147,9 @@ impl Gateway {
         if let Some(reply) = self.earlier_result(&requested, &owner.account).await? {
             return Ok(reply);
         }
-        if !driver.has_room() {
-            let problem = Problem::of_action(Code::AuditUnavailable).retry_after(Some(1));
-            return Err(Box::new(problem));
+        if let Err(state) = driver.takes_calls() {
+            let problem = Problem::of_action(Code::AuditUnavailable).because(&state.to_string());
+            return Err(Box::new(problem.retry_after(Some(1))));
         }
         let payload = (route.class.is_write() && replayable)
             .then(|| stored_payload(id, &head, &owner.slot, contents.as_ref(), &spool))

@@ -73,7 +73,15 @@ impl Gateway {
         let presented = Presented::find(headers, &settings.slot);
         let (account, name, rules) = match self.0.identity.account(settings, presented) {
             OwnAccount::Declared(it) => (it.account.clone(), it.name.clone(), &it.rules),
-            OwnAccount::Hashed { account, name } => (account, name, &settings.undeclared),
+            OwnAccount::Hashed { account, name } => {
+                self.0.driver.has_place_for(&account).map_err(|in_hand| {
+                    let why = format!(
+                        "{in_hand} accounts are in hand, and this credential is none of theirs; hint: name the account in the configuration"
+                    );
+                    Problem::of_request(RequestCode::TooManyAccounts, why)
+                })?;
+                (account, name, &settings.undeclared)
+            }
         };
         let credential = Credential::new(&format!("{account}#own"))
             .map_err(|cause| Problem::of_request(RequestCode::Internal, cause.to_string()))?;

@@ -69,6 +69,8 @@ pub enum RequestCode {
     CredentialMissing,
     /// The head is larger than what is passed on.
     HeadTooLarge,
+    /// As many accounts are in hand as there may be.
+    TooManyAccounts,
     /// A defect.
     Internal,
 }
@@ -97,6 +99,7 @@ impl RequestCode {
         RequestCode::CredentialMissing,
         RequestCode::Internal,
         RequestCode::HeadTooLarge,
+        RequestCode::TooManyAccounts,
     ];
 
     /// The row of the table.
@@ -153,6 +156,12 @@ impl RequestCode {
                 "head_too_large",
                 431,
                 "the request's head is too large",
+            ),
+            RequestCode::TooManyAccounts => (
+                "RG3019",
+                "too_many_accounts",
+                503,
+                "no room for another account",
             ),
         }
     }

@@ -80,13 +80,13 @@ impl Gateway {
         let Some(key) = requested.key.clone() else {
             return Ok(None);
         };
-        let cell = self.0.driver.cell(account);
-        if self
-            .0
-            .driver
-            .look(&cell, |engine, _| engine.action_of_key(&key))
-            .is_some()
-        {
+        let cell = self.0.driver.cell_of(account);
+        let look = |cell| {
+            self.0
+                .driver
+                .look(cell, |engine, _| engine.action_of_key(&key))
+        };
+        if cell.as_deref().and_then(look).is_some() {
             // The engine knows it and decides under its lock.
             return Ok(None);
         }

@@ -4,23 +4,29 @@
 use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
+use rategov_core::action::problem::Code;
 use rategov_core::event::CancelledBy;
-use rategov_core::id::{Agent, Operator, Scope, Task};
+use rategov_core::id::{Account, Agent, Operator, Scope, Task};
 use rategov_core::word::{Priority, State};
 use rategov_store::{ActionQuery, JournalQuery, JournalRow, Page};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::{Given, Operators};
-use crate::agents::{Whose, blocking, described, durable, find_action};
+use crate::agents::{Whose, blocking, cancel, described, durable, find_action};
 use crate::auth::run_tokens::{RunId, RunRequest};
 use crate::driver::clock::rfc3339;
+use crate::driver::{Cancelled, NotResumed};
 use crate::gateway::problem::{Problem, RequestCode};
 use crate::gateway::serve::Gateway;
+use crate::start::NotReloaded;
 use crate::wire::{self, Times};
 
 /// Rows of a list unless the query says otherwise.
 const LIMIT_DEFAULT: u32 = 1_000;
+
+/// Names in a sentence that says what could be meant.
+const NAMED_MAX: usize = 10;
 
 /// One authenticated call.
 pub(super) struct Call<'c> {
@@ -69,7 +75,7 @@ impl Call<'_> {
             (&Method::POST, ["tasks", "cancel"]) => self.cancel_task().await,
             (&Method::GET, ["journal"]) => self.journal().await,
             (&Method::GET, ["policy"]) => ok(self.policy()),
-            (&Method::POST, ["policy", "reload"]) => self.reload(),
+            (&Method::POST, ["policy", "reload"]) => self.reload().await,
             (&Method::GET, ["variables"]) => ok(json!({ "variables": self.variables(None) })),
             (&Method::POST, ["runs"]) => self.start_run(),
             (&Method::DELETE, ["runs", id]) => self.end_run(id).await,
@@ -144,9 +150,37 @@ impl Call<'_> {
     async fn resume(&self) -> Answer {
         let scope = self.body["scope"].as_str().unwrap_or_default();
         let scope = Scope::new(scope).map_err(|cause| invalid(format!("`scope`: {cause}")))?;
-        let receipt = self.gateway.0.driver.resume_scope(&scope, &self.operator);
-        durable(receipt.ok_or_else(|| not_found("scope"))?).await?;
-        ok(json!({ "scope": scope.as_str(), "resumed": true }))
+        let account = match &self.body["account"] {
+            Value::Null => None,
+            account => Some(
+                Account::new(account.as_str().unwrap_or_default())
+                    .map_err(|cause| invalid(format!("`account`: {cause}")))?,
+            ),
+        };
+        let driver = &self.gateway.0.driver;
+        match driver.resume_scope(account.as_ref(), &scope, &self.operator) {
+            Ok((account, receipt)) => {
+                durable(receipt).await?;
+                ok(json!({
+                    "account": account.as_str(), "scope": scope.as_str(), "resumed": true,
+                }))
+            }
+            Err(NotResumed::Unknown) => Err(not_found("scope")),
+            Err(NotResumed::AuditUnavailable) => {
+                let problem = Problem::of_action(Code::AuditUnavailable);
+                Err(Box::new(problem.retry_after(Some(1))))
+            }
+            Err(NotResumed::Ambiguous(accounts)) => {
+                let shown = accounts.iter().take(NAMED_MAX).map(Account::as_str);
+                let shown: Vec<&str> = shown.collect();
+                let why = format!(
+                    "{} accounts have a scope of this name; `account` says which one: {}",
+                    accounts.len(),
+                    shown.join(", ")
+                );
+                Err(invalid(why))
+            }
+        }
     }
 
     fn queue(&self) -> Answer {
@@ -212,11 +246,13 @@ impl Call<'_> {
         let row = find_action(self.gateway, &name, Whose::Everybody)
             .await?
             .ok_or_else(|| not_found("action"))?;
-        let driver = &self.gateway.0.driver;
-        let cell = driver.cell(&row.requested.account);
         let by = CancelledBy::Operator(self.operator.clone());
-        durable(driver.cancel(&cell, row.requested.action, by)).await?;
-        ok(json!({ "action": row.requested.action.to_string(), "cancelled": true }))
+        let (cancelled, told) = cancel(self.gateway, &row, by).await?;
+        let status = match cancelled {
+            Cancelled::AfterThisAttempt | Cancelled::OutcomeUnknown => StatusCode::ACCEPTED,
+            Cancelled::Now | Cancelled::NotInHand => StatusCode::OK,
+        };
+        Ok((status, told))
     }
 
     // ---- agents, tasks, runs -------------------------------------------------
@@ -425,10 +461,14 @@ impl Call<'_> {
         })
     }
 
-    fn reload(&self) -> Answer {
-        match self.operators.reload() {
+    async fn reload(&self) -> Answer {
+        match self.operators.reload().await {
             Ok(warnings) => ok(json!({ "reloaded": true, "warnings": warnings })),
-            Err(mistakes) => Err(invalid(mistakes)),
+            Err(NotReloaded::Mistakes(mistakes)) => Err(invalid(mistakes)),
+            Err(NotReloaded::NotDurable(lost)) => {
+                let problem = Problem::of_action(Code::AuditUnavailable).because(&lost.to_string());
+                Err(Box::new(problem.retry_after(Some(5))))
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::auth::operator::OperatorDoor;
 use crate::auth::operator_token::OperatorToken;
 use crate::gateway::problem::{Problem, RequestCode};
 use crate::gateway::serve::Gateway;
+use crate::start::{NotReloaded, Reload};
 
 /// Largest body of a request to this API.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -39,7 +40,7 @@ struct Shared {
     gateway: Gateway,
     door: OperatorDoor,
     token: OperatorToken,
-    reload: Box<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>,
+    reload: Reload,
     started: rategov_core::time::WallTime,
 }
 
@@ -50,14 +51,14 @@ impl Operators {
         gateway: Gateway,
         door: OperatorDoor,
         token: OperatorToken,
-        reload: impl Fn() -> Result<Vec<String>, String> + Send + Sync + 'static,
+        reload: Reload,
     ) -> Operators {
         let started = gateway.0.driver.clock().wall();
         Operators(Arc::new(Shared {
             gateway,
             door,
             token,
-            reload: Box::new(reload),
+            reload,
             started,
         }))
     }
@@ -146,16 +147,19 @@ impl Operators {
 
     /// Ready means: calls are admitted because the journal takes records.
     fn ready(&self) -> Given<Response<Full<Bytes>>> {
-        if self.0.gateway.0.driver.has_room() {
-            return Ok(text("ready\n"));
+        match self.0.gateway.0.driver.takes_calls() {
+            Ok(()) => Ok(text("ready\n")),
+            Err(state) => {
+                let code = rategov_core::action::problem::Code::AuditUnavailable;
+                let problem = Problem::of_action(code).because(&state.to_string());
+                Err(Box::new(problem.retry_after(Some(1))))
+            }
         }
-        let problem = Problem::of_action(rategov_core::action::problem::Code::AuditUnavailable);
-        Err(Box::new(problem.retry_after(Some(1))))
     }
 
     /// Puts the configuration of the file in force.
-    fn reload(&self) -> Result<Vec<String>, String> {
-        (self.0.reload)()
+    async fn reload(&self) -> Result<Vec<String>, NotReloaded> {
+        (self.0.reload)().await
     }
 
     fn started(&self) -> rategov_core::time::WallTime {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::Given;
 use super::api::{Answer, Call, invalid, journal_row, not_found, ok};
 use crate::agents::{Whose, blocking, described, durable, find_action};
+use crate::driver::NotDecided;
 use crate::gateway::problem::{Problem, RequestCode};
 use crate::wire;
 
@@ -53,6 +54,10 @@ impl Call<'_> {
             (None, None) => None,
         };
         if let Some(row) = stopped {
+            if it.row.action.is_some() {
+                // What is shown is the action as it is now, and so is its version.
+                value["version"] = json!(row.version);
+            }
             value["dossier"] = self.dossier(&row).await?;
         }
         ok(value)
@@ -86,6 +91,15 @@ impl Call<'_> {
             let words: Vec<&str> = Choice::ALL.iter().map(|choice| choice.word()).collect();
             invalid(format!("`choice` is one of {}", words.join(", ")))
         })?;
+        let version = match &self.body["version"] {
+            Value::Null => None,
+            version => Some(
+                version
+                    .as_u64()
+                    .and_then(|version| version.try_into().ok())
+                    .ok_or_else(|| invalid("`version` is a whole number, as it was shown"))?,
+            ),
+        };
         let decision = Decision {
             choice,
             by: self.operator.clone(),
@@ -93,9 +107,7 @@ impl Call<'_> {
                 .as_str()
                 .map(|note| note.chars().take(500).collect()),
             typed: self.body["confirm"].as_str().map(str::to_owned),
-            version: self.body["version"]
-                .as_u64()
-                .and_then(|version| version.try_into().ok()),
+            version,
         };
         match self.gateway.0.driver.decide(id, decision) {
             Ok((account, receipt)) => {
@@ -107,7 +119,10 @@ impl Call<'_> {
                     "decided_by": self.operator.as_str(),
                 }))
             }
-            Err(refused) => Err(Box::new(refusal(&refused))),
+            Err(NotDecided::Unseen) => Err(invalid(
+                "`version` is missing: the version of the action that was shown to whoever decides",
+            )),
+            Err(NotDecided::Refused(refused)) => Err(Box::new(refusal(&refused))),
         }
     }
 
