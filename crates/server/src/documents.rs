@@ -83,6 +83,7 @@ pub fn all() -> impl Iterator<Item = Document> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use rategov_core::action::next_step::after_problem;
     use rategov_core::action::problem::{Code, ShouldRetry};
     use serde_json::Value;
 
@@ -96,6 +97,7 @@ mod tests {
         title: &'static str,
         detail: &'static str,
         later: bool,
+        next: Option<&'static str>,
     }
 
     /// Both tables, by number.
@@ -108,6 +110,7 @@ mod tests {
                 title: row.title,
                 detail: row.detail,
                 later: row.should_retry == ShouldRetry::Later,
+                next: Some(after_problem(*code).word()),
             };
             (row.id, said)
         });
@@ -122,6 +125,7 @@ mod tests {
                     title,
                     detail: "",
                     later,
+                    next: None,
                 },
             )
         });
@@ -183,6 +187,7 @@ mod tests {
             assert_eq!(body["code"], word, "{id}");
             assert_eq!(body["status"], said.status, "{id}");
             assert_eq!(body["title"], said.title, "{id}");
+            assert_eq!(body["next"].as_str(), said.next, "{id}");
             assert_eq!(
                 body["retry_after_seconds"].is_u64(),
                 said.later || id == "RG2010",

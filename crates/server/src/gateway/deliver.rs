@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::BodyExt;
-use rategov_core::action::next_step::after_answer;
+use rategov_core::action::next_step::{NextStep, after_answer};
 use rategov_core::action::problem::Code;
 use rategov_core::engine::BodyEnd;
 use rategov_core::id::EscalationId;
@@ -221,7 +221,7 @@ impl Runner {
             waited: self.waited,
             reason: self.reason,
             terminal: state.filter(|state| state.is_final()).map(State::word),
-            next: None,
+            next: (state == Some(State::Succeeded)).then(|| NextStep::UseResult.word()),
             // What is final here is not mended by an SDK that sends it again.
             should_retry: failed.then_some(false),
         }

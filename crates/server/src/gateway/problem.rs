@@ -9,6 +9,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use rategov_core::action::next_step::after_problem;
 use rategov_core::action::problem::{Code, ShouldRetry};
 use serde_json::{Map, Value, json};
 
@@ -185,7 +186,7 @@ impl Problem {
             should_retry: Some(row.should_retry == ShouldRetry::Later),
             retry_after_seconds: None,
             facts: Map::new(),
-            next: None,
+            next: Some(after_problem(code).word()),
         }
     }
 
@@ -229,7 +230,7 @@ impl Problem {
         self
     }
 
-    /// Says what is safe to do next.
+    /// Says what is safe to do next, where more is known than the code.
     #[must_use]
     pub fn next(mut self, word: &'static str) -> Problem {
         self.next = Some(word);
