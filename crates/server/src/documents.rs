@@ -84,6 +84,7 @@ pub fn all() -> impl Iterator<Item = Document> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use rategov_core::action::next_step::after_problem;
     use rategov_core::action::problem::{Code, ShouldRetry};
     use serde_json::Value;
 
@@ -97,6 +98,7 @@ mod tests {
         title: &'static str,
         detail: &'static str,
         later: bool,
+        next: Option<&'static str>,
     }
 
     /// Both tables, by number.
@@ -109,6 +111,7 @@ mod tests {
                 title: row.title,
                 detail: row.detail,
                 later: row.should_retry == ShouldRetry::Later,
+                next: Some(after_problem(*code).word()),
             };
             (row.id, said)
         });
@@ -123,6 +126,7 @@ mod tests {
                     title,
                     detail: "",
                     later,
+                    next: None,
                 },
             )
         });
@@ -184,6 +188,7 @@ mod tests {
             assert_eq!(body["code"], word, "{id}");
             assert_eq!(body["status"], said.status, "{id}");
             assert_eq!(body["title"], said.title, "{id}");
+            assert_eq!(body["next"].as_str(), said.next, "{id}");
             assert_eq!(
                 body["retry_after_seconds"].is_u64(),
                 said.later || id == "RG2010",

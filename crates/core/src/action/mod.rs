@@ -10,10 +10,10 @@
 //! | [`decide`], [`next`] | what follows it? |
 //! | [`repeat`], [`backoff`], [`budget`], [`key`] | does one more send fit, and when? |
 //! | [`lookup`] | what does a look-up at the provider prove? |
-//! | [`choices`], [`escalation`] | what may a person decide, and which decision counts? |
+//! | [`choices`] | what may a person decide, and what follows? |
 //! | [`failure`], [`breaker`] | has this path failed identically too often? |
 //! | [`fingerprint`], [`canonical`] | are two calls the same? |
-//! | [`problem`], [`terminal`] | what is the agent told at the end? |
+//! | [`problem`], [`next_step`] | what is the agent told at the end? |
 //!
 //! Nothing here keeps an action: the engine does, and asks.
 
@@ -23,14 +23,13 @@ pub mod budget;
 pub mod canonical;
 pub mod choices;
 pub mod decide;
-pub mod escalation;
 pub mod failure;
 pub mod fingerprint;
 pub mod key;
 pub mod lookup;
 pub mod machine;
 pub mod next;
+pub mod next_step;
 pub mod outcome;
 pub mod problem;
 pub mod repeat;
-pub mod terminal;

@@ -21,7 +21,8 @@ impl Engine {
             return Ok(());
         }
         let (mut waiting, mut open, mut timers) = (0, 0, self.escalations.len());
-        for (id, live) in &self.actions {
+        for live in self.actions.values() {
+            let id = live.id();
             let say = |what: &str| Err(format!("action {id} ({}): {what}", live.row.state));
             if live.turn.is_some() && live.open.is_some() {
                 return say("waits and is out at once");
@@ -38,7 +39,7 @@ impl Engine {
             }
             if live.turn.is_some() {
                 waiting += 1;
-                if self.asks.get(&live.ask) != Some(id) {
+                if self.asks.get(&live.ask) != Some(&id) {
                     return say("waits and is not in the queue");
                 }
             }

@@ -9,7 +9,6 @@ use crate::id::{Account, ActionId, Scope};
 use crate::ledger::ScopeState;
 use crate::record::{ActionRow, EscalationRow};
 use crate::time::Moment;
-use crate::word::Priority;
 
 /// One waiting call, for people.
 #[derive(Clone, Debug)]
@@ -168,13 +167,5 @@ impl Engine {
     /// The account's own scope.
     pub fn scope(&self) -> &Scope {
         &self.scope
-    }
-
-    /// The best rank that waits.
-    pub fn best_waiting(&self) -> Option<Priority> {
-        self.waiting_by_priority()
-            .iter()
-            .position(|n| 0 < *n)
-            .map(|rank| Priority::ALL[rank])
     }
 }

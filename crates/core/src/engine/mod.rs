@@ -35,6 +35,7 @@ mod dispatch;
 mod explain;
 mod finish;
 mod follow;
+mod in_hand;
 mod input;
 mod judge;
 mod lanes;
@@ -77,7 +78,6 @@ use crate::record::EscalationRow;
 use crate::schedule::{AskKey, Schedule, Spacing};
 use crate::tasks::TaskKey;
 use crate::time::Moment;
-use live::Live;
 use timers::{Timer, Timers};
 
 /// One account. See the module.
@@ -90,7 +90,7 @@ pub struct Engine {
     schedule: Schedule,
     spacings: BTreeMap<Scope, Spacing>,
     lanes: lanes::Lanes,
-    actions: BTreeMap<ActionId, Live>,
+    actions: in_hand::InHand,
     /// Everything that waits, wherever.
     asks: BTreeMap<AskKey, ActionId>,
     next_ask: AskKey,
@@ -129,7 +129,7 @@ impl Engine {
             scope,
             policy,
             spacings: BTreeMap::new(),
-            actions: BTreeMap::new(),
+            actions: in_hand::InHand::default(),
             asks: BTreeMap::new(),
             next_ask: 1,
             keys: BTreeMap::new(),

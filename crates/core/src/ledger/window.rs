@@ -41,6 +41,8 @@ pub(super) struct Log {
     span: Span,
     granule: u64,
     entries: VecDeque<Entry>,
+    /// Entries, from the front, that counted no longer at the last send.
+    gone: usize,
     /// Units in entries that were dropped.
     dropped: u64,
     /// Units ever sent.
@@ -54,6 +56,7 @@ impl Log {
             span,
             granule: 1,
             entries: VecDeque::new(),
+            gone: 0,
             dropped: 0,
             total: 0,
         };
@@ -64,6 +67,7 @@ impl Log {
     /// Changes span and quota; what was sent stays.
     pub(super) fn reshape(&mut self, span: Span, cap: u64) {
         self.span = span;
+        self.gone = 0;
         self.granule = if cap <= ENTRIES_MAX {
             1
         } else {
@@ -92,15 +96,17 @@ impl Log {
 
     /// Units whose entry no longer counts at `now`.
     fn total_before(&self, now: Moment, span: Span) -> u64 {
-        // Nothing has left yet: the usual case of a log that is well within its quota.
-        if self
-            .entries
-            .front()
-            .is_none_or(|first| now < first.at + span)
-        {
-            return self.dropped;
-        }
-        let gone = self.entries.partition_point(|entry| entry.at + span <= now);
+        let has_left = |entry: &Entry| entry.at + span <= now;
+        // The usual case: none of them left since the last send, and all before had.
+        let known = self.gone;
+        let is_edge = !self.entries.get(known).is_some_and(has_left)
+            && known
+                .checked_sub(1)
+                .is_none_or(|last| self.entries.get(last).is_some_and(has_left));
+        let gone = match is_edge {
+            true => known,
+            false => self.entries.partition_point(has_left),
+        };
         match gone.checked_sub(1) {
             Some(last) => self.entries[last].total,
             None => self.dropped,
@@ -128,6 +134,12 @@ impl Log {
         {
             self.dropped = first.total;
             self.entries.pop_front();
+            self.gone = self.gone.saturating_sub(1);
+        }
+        while let Some(next) = self.entries.get(self.gone)
+            && next.at + self.span <= now
+        {
+            self.gone += 1;
         }
         let at = self.stamp(now);
         self.total += units;

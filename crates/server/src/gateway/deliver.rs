@@ -3,13 +3,12 @@
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::BodyExt;
+use rategov_core::action::next_step::{NextStep, after_answer};
 use rategov_core::action::problem::Code;
-use rategov_core::action::terminal::NextStep;
 use rategov_core::engine::BodyEnd;
 use rategov_core::id::EscalationId;
-use rategov_core::observe::Meaning;
 use rategov_core::time::Moment;
-use rategov_core::word::State;
+use rategov_core::word::{Outcome, State};
 use tokio::sync::mpsc;
 
 use super::answer::Answer;
@@ -43,7 +42,8 @@ impl Runner {
                 let mut context = self.context(Some(state));
                 if state == State::FailedDefinite {
                     context.reason = Some(held.meaning.word());
-                    context.next = Some(next_after(held.meaning).word());
+                    context.next =
+                        Some(after_answer(held.meaning, Outcome::Failed, self.job.class).word());
                 }
                 let body = held.peeked.whole();
                 self.answer_all(&held.head, &body, &context);
@@ -221,27 +221,10 @@ impl Runner {
             waited: self.waited,
             reason: self.reason,
             terminal: state.filter(|state| state.is_final()).map(State::word),
-            next: None,
+            next: (state == Some(State::Succeeded)).then(|| NextStep::UseResult.word()),
             // What is final here is not mended by an SDK that sends it again.
             should_retry: failed.then_some(false),
         }
-    }
-}
-
-/// What is safe to do after a provider's failure that is the last word.
-const fn next_after(meaning: Meaning) -> NextStep {
-    match meaning {
-        Meaning::RateLimited
-        | Meaning::TooManyConcurrent
-        | Meaning::QuotaExhausted
-        | Meaning::Overloaded
-        | Meaning::ProviderError
-        | Meaning::KeyInProgress => NextStep::SendLater,
-        Meaning::Billing | Meaning::Credential => NextStep::AskOperator,
-        // A success that is a failure all the same is the caller's to read.
-        Meaning::Ok => NextStep::UseResult,
-        Meaning::KeyMismatch => NextStep::UseNewKey,
-        Meaning::TooLarge | Meaning::CallerError => NextStep::ChangeCall,
     }
 }
 

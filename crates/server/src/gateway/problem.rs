@@ -9,6 +9,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use rategov_core::action::next_step::after_problem;
 use rategov_core::action::problem::{Code, ShouldRetry};
 use serde_json::{Map, Value, json};
 
@@ -194,7 +195,7 @@ impl Problem {
             should_retry: Some(row.should_retry == ShouldRetry::Later),
             retry_after_seconds: None,
             facts: Map::new(),
-            next: None,
+            next: Some(after_problem(code).word()),
         }
     }
 
@@ -238,7 +239,7 @@ impl Problem {
         self
     }
 
-    /// Says what is safe to do next.
+    /// Says what is safe to do next, where more is known than the code.
     #[must_use]
     pub fn next(mut self, word: &'static str) -> Problem {
         self.next = Some(word);

@@ -146,14 +146,6 @@ impl Rights {
 }
 
 impl Settings {
-    /// The agents' limits as the core takes them.
-    pub fn agent_limits(&self) -> Vec<AgentLimits> {
-        self.agents
-            .values()
-            .map(|agent| agent.limits.clone())
-            .collect()
-    }
-
     /// The limits of an agent that isn't configured, under a ceiling.
     pub fn undeclared_agent(agent: Agent, ceiling: Priority) -> AgentLimits {
         AgentLimits {

@@ -1,100 +1,9 @@
-//! The terminal result of an action (R-RETRY-5): what the agent gets when the
-//! governor is finished with it, whatever happened.
-//!
-//! It always answers the same six questions: was it sent, did a response arrive,
-//! how many attempts, how long did it wait, who decided, and what is safe to do
-//! next. A bare error is never the end.
+//! What is safe to do when an action has ended (R-RETRY-5): one closed word for
+//! the agent, after the provider's last answer or after the governor's own.
 
 use super::problem::Code;
-use crate::id::{EscalationId, Operator};
 use crate::observe::Meaning;
-use crate::time::{Moment, Span};
 use crate::word::{Class, Outcome};
-
-/// The end of an action, as a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terminal {
-    /// Whose word ends it.
-    pub end: End,
-    /// What is known of the action as a whole, all its attempts together.
-    pub outcome: Outcome,
-    /// Whether a byte of it ever left.
-    pub sent: Sent,
-    /// The status of the last answer that arrived, if one did.
-    pub response: Option<u16>,
-    /// Sends.
-    pub attempts: u16,
-    /// Waiting, also before the first attempt.
-    pub waited: Span,
-    /// Who decided that it ends.
-    pub decided_by: DecidedBy,
-    /// What is safe now.
-    pub next: NextStep,
-    /// The moment that belongs to `next`, where it has one.
-    pub not_before: Option<Moment>,
-}
-
-/// Whose word ends an action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The provider's answer, passed on unchanged.
-    Provider {
-        /// What it means.
-        meaning: Meaning,
-    },
-    /// The governor's own.
-    Governor(Code),
-}
-
-/// Whether bytes left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// Certainly none.
-    No,
-    /// At least one may have.
-    Yes,
-}
-
-impl Sent {
-    /// The word used in records and in API answers.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Sent::No => "not_sent",
-            Sent::Yes => "sent",
-        }
-    }
-}
-
-/// Who decided the end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DecidedBy {
-    /// The provider, by a definite answer.
-    Provider,
-    /// The operator's policy: a limit, a budget, a deadline.
-    Policy,
-    /// A look-up at the provider.
-    Reconciliation,
-    /// A person.
-    Person(Operator),
-    /// The caller, by cancelling.
-    Caller,
-    /// Nobody: the question to a person expired.
-    Expiry(EscalationId),
-}
-
-impl DecidedBy {
-    /// The word used in records and in API answers; the name or id stands beside it.
-    pub const fn word(&self) -> &'static str {
-        match self {
-            DecidedBy::Provider => "provider",
-            DecidedBy::Policy => "policy",
-            DecidedBy::Reconciliation => "reconciliation",
-            DecidedBy::Person(_) => "person",
-            DecidedBy::Caller => "caller",
-            DecidedBy::Expiry(_) => "expiry",
-        }
-    }
-}
 
 /// What an agent can safely do next. Closed, so that an agent can be programmed
 /// against it.
@@ -185,16 +94,18 @@ pub const fn after_answer(meaning: Meaning, outcome: Outcome, class: Class) -> N
         (_, Outcome::Done) => NextStep::UseResult,
         (_, Outcome::Unknown) if class.is_write() => NextStep::CheckProvider,
         (Meaning::Ok, _) => NextStep::UseResult,
-        (Meaning::RateLimited | Meaning::TooManyConcurrent | Meaning::Overloaded, _) => {
-            NextStep::SendLater
-        }
-        (Meaning::QuotaExhausted | Meaning::Billing | Meaning::Credential, _) => {
-            NextStep::AskOperator
-        }
+        (
+            Meaning::RateLimited
+            | Meaning::TooManyConcurrent
+            | Meaning::QuotaExhausted
+            | Meaning::Overloaded
+            | Meaning::ProviderError
+            | Meaning::KeyInProgress,
+            _,
+        ) => NextStep::SendLater,
+        (Meaning::Billing | Meaning::Credential, _) => NextStep::AskOperator,
         (Meaning::TooLarge | Meaning::CallerError, _) => NextStep::ChangeCall,
         (Meaning::KeyMismatch, _) => NextStep::UseNewKey,
-        (Meaning::KeyInProgress, _) => NextStep::FetchAction,
-        (Meaning::ProviderError, _) => NextStep::SendLater,
     }
 }
 
@@ -228,55 +139,12 @@ pub const fn after_problem(code: Code) -> NextStep {
     }
 }
 
-impl Terminal {
-    /// The word of `Rategov-Terminal`: the problem's code, or `answered`.
-    pub const fn word(&self) -> &'static str {
-        match self.end {
-            End::Provider { .. } => "answered",
-            End::Governor(code) => code.word(),
-        }
-    }
-
-    /// Whether the record contradicts itself: it must never call a write failed
-    /// that may have been applied, nor call unsent what has attempts with an
-    /// answer. The engine asserts this before it stores a terminal result.
-    pub const fn contradicts_itself(&self) -> bool {
-        let unsent_yet_known =
-            matches!(self.sent, Sent::No) && !matches!(self.outcome, Outcome::NotSent);
-        let answered_unsent = matches!(self.sent, Sent::No) && self.response.is_some();
-        let wrong_word = match self.end {
-            End::Governor(code) => match code.outcome() {
-                Some(Outcome::NotSent) => matches!(self.outcome, Outcome::Unknown | Outcome::Done),
-                Some(Outcome::Unknown) => !matches!(self.outcome, Outcome::Unknown),
-                Some(Outcome::Done) => !matches!(self.outcome, Outcome::Done),
-                _ => false,
-            },
-            End::Provider { .. } => self.response.is_none(),
-        };
-        unsent_yet_known || answered_unsent || wrong_word
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
     use crate::action::problem::ShouldRetry;
-
-    fn terminal(end: End, outcome: Outcome, sent: Sent, response: Option<u16>) -> Terminal {
-        Terminal {
-            end,
-            outcome,
-            sent,
-            response,
-            attempts: 1,
-            waited: Span::ZERO,
-            decided_by: DecidedBy::Policy,
-            next: NextStep::Stop,
-            not_before: None,
-        }
-    }
 
     #[test]
     fn every_step_has_its_own_word_and_sentence() {
@@ -327,51 +195,5 @@ mod tests {
     fn a_deletion_of_what_is_absent_is_a_result() {
         let step = after_answer(Meaning::CallerError, Outcome::Done, Class::IdempotentWrite);
         assert_eq!(step, NextStep::UseResult);
-    }
-
-    #[test]
-    fn a_result_that_contradicts_itself_is_noticed() {
-        let unknown = End::Governor(Code::OutcomeUnknown);
-        let ok = terminal(unknown, Outcome::Unknown, Sent::Yes, None);
-        assert!(!ok.contradicts_itself());
-        for bad in [
-            terminal(unknown, Outcome::Failed, Sent::Yes, None),
-            terminal(unknown, Outcome::Unknown, Sent::No, None),
-            terminal(
-                End::Governor(Code::UpstreamUnreachable),
-                Outcome::Unknown,
-                Sent::Yes,
-                None,
-            ),
-            terminal(
-                End::Governor(Code::QueueFull),
-                Outcome::NotSent,
-                Sent::No,
-                Some(200),
-            ),
-            terminal(
-                End::Provider {
-                    meaning: Meaning::Ok,
-                },
-                Outcome::Done,
-                Sent::Yes,
-                None,
-            ),
-        ] {
-            assert!(bad.contradicts_itself(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn the_providers_last_word_is_called_answered() {
-        let meaning = Meaning::RateLimited;
-        let end = terminal(
-            End::Provider { meaning },
-            Outcome::Refused,
-            Sent::Yes,
-            Some(429),
-        );
-        assert_eq!(end.word(), "answered");
-        assert!(!end.contradicts_itself());
     }
 }
