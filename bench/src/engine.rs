@@ -220,7 +220,7 @@ impl World {
                     self.engine.handle_committed(seq);
                 }
                 Output::Grant(grant) => {
-                    self.engine.handle_sent(self.now, grant.action);
+                    black_box(self.engine.handle_sent(self.now, grant.action));
                     let report = Report {
                         action: grant.action,
                         attempt: grant.attempt,
