@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use rategov_core::action::outcome::{Body, Evidence, Upload};
 use rategov_core::cost::Cost;
 use rategov_core::engine::{
-    BodyEnd, Chance, Engine, Marker, Output, Report, Setup, Submit, TaskAllowance,
+    BodyEnd, Chance, Engine, Leave, Marker, Output, Report, Setup, Submit, TaskAllowance,
 };
 use rategov_core::event::Requested;
 use rategov_core::id::{
@@ -220,7 +220,9 @@ impl World {
                     self.engine.handle_committed(seq);
                 }
                 Output::Grant(grant) => {
-                    black_box(self.engine.handle_sent(self.now, grant.action));
+                    if self.engine.handle_sent(self.now, grant.action) == Leave::CalledBack {
+                        continue;
+                    }
                     let report = Report {
                         action: grant.action,
                         attempt: grant.attempt,
