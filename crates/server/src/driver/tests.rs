@@ -84,7 +84,7 @@ impl World {
         let folder = TempDir::new().unwrap();
         let clock = Clock::new();
         let (store, _) = Store::open(folder.path(), &Options::default(), &clock.paired()).unwrap();
-        let driver = Driver::new(clock, store, TaskBook::new(TaskLimits::default()));
+        let driver = Driver::new(clock, store, TaskBook::new(TaskLimits::default()), 8);
         driver.listen_to_journal();
         let keeper = Arc::new(Keeper::default());
         driver.connect(Arc::clone(&keeper) as Arc<dyn Resume>);
