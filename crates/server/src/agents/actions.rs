@@ -2,6 +2,7 @@
 //! described with their attempts, and their stored results.
 
 use http::StatusCode;
+use rategov_core::action::next_step::{NextStep, after_problem};
 use rategov_core::action::outcome::Certainty;
 use rategov_core::action::problem::Code;
 use rategov_core::engine::Engine;
@@ -62,7 +63,7 @@ fn terminal(row: &ActionRow, result: Kept, sent: bool) -> Value {
         "response": row.last_status,
         "attempts": row.attempts,
         "waited_seconds": row.waited.as_secs_f64(),
-        "next": next_step(row, result),
+        "next": next_step(row, result).word(),
     })
 }
 
@@ -81,28 +82,31 @@ impl Kept {
     }
 }
 
-/// What is safe to do next, from how an action ended.
-fn next_step(row: &ActionRow, result: Kept) -> &'static str {
+/// What is safe to do next, from how an action ended. Of a refusal of our own its
+/// code says it, of the provider's last answer its status.
+fn next_step(row: &ActionRow, result: Kept) -> NextStep {
+    let own = Code::parse(&row.code).map(after_problem);
     match row.state {
         State::Succeeded if row.requested.class.is_write() && result == Kept::No => {
-            "check_provider"
+            NextStep::CheckProvider
         }
-        State::Succeeded => "use_result",
-        State::CancelledNotSent => "stop",
-        State::AbandonedUnknown => "check_provider",
-        State::Superseded => "fetch_action",
-        State::Interrupted => "send_again",
-        State::FailedDefinite if Code::parse(&row.code) == Some(Code::NotApplied) => "send_again",
-        State::FailedDefinite if matches!(row.last_status, Some(408 | 429 | 500..=599)) => {
-            "send_later"
-        }
-        State::FailedDefinite => "change_call",
+        State::Succeeded => NextStep::UseResult,
+        State::CancelledNotSent if row.cancelled => NextStep::Stop,
+        State::CancelledNotSent => own.unwrap_or(NextStep::Stop),
+        State::AbandonedUnknown => NextStep::CheckProvider,
+        State::Superseded => NextStep::FetchAction,
+        State::Interrupted => NextStep::SendAgain,
+        State::FailedDefinite => match (own, row.last_status) {
+            (Some(step), _) => step,
+            (None, Some(408 | 429 | 500..=599)) => NextStep::SendLater,
+            (None, _) => NextStep::ChangeCall,
+        },
         State::Admitted
         | State::Waiting
         | State::Dispatching
         | State::Unknown
         | State::Reconciling
-        | State::Escalated => "fetch_action",
+        | State::Escalated => NextStep::FetchAction,
     }
 }
 
@@ -188,7 +192,7 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
         waited: row.waited,
         reason: None,
         terminal: row.state.is_final().then(|| row.state.word()),
-        next: Some(next_step(&row, Kept::of(result.is_some()))),
+        next: Some(next_step(&row, Kept::of(result.is_some())).word()),
         should_retry: None,
     };
     match result {
@@ -209,7 +213,7 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
                 .with("state", row.state.word())
                 .with("operation_id", row.operation_id.clone())
                 .with("escalation", row.escalation.map(|id| id.to_string()))
-                .next(next_step(&row, Kept::No));
+                .next(next_step(&row, Kept::No).word());
             let context = Some(context);
             Ok(Out::Joined(Box::new(Reply::Governor { problem, context })))
         }
