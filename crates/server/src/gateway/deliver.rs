@@ -147,6 +147,11 @@ impl Runner {
         retry_at: Option<Moment>,
     ) {
         self.with_person = state == State::Escalated;
+        if let Some(held) = self.received_all_the_same(state, code) {
+            let context = self.context(Some(state));
+            self.answer_all(&held.head, &held.peeked.whole(), &context);
+            return;
+        }
         if state == State::Succeeded
             && let Some(found) = self.found.take()
         {
@@ -175,6 +180,18 @@ impl Runner {
             None
         };
         self.answer_problem(problem, terminal);
+    }
+
+    /// The last attempt's answer where it counts as broken off only because the
+    /// connection's end was its body's end: its bytes are the caller's.
+    fn received_all_the_same(&mut self, state: State, code: Code) -> Option<Held> {
+        let is_about_it = state == State::Succeeded || code == Code::UpstreamLost;
+        self.last.take_if(|held| {
+            is_about_it
+                && held.attempt == self.attempts
+                && held.ends_with_connection()
+                && held.head.status.as_u16() < 400
+        })
     }
 
     pub(super) fn answer_pending(&mut self) {

@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::answer::Answer;
+use super::evidence::BodyEnd;
 use super::job::Job;
 use super::problem::Problem;
 use super::purpose::Purpose;
@@ -79,6 +80,16 @@ pub(super) struct Held {
     pub(super) meaning: Meaning,
     pub(super) head: http::response::Parts,
     pub(super) peeked: Peeked,
+    /// How its body ended, if it has.
+    pub(super) end: Option<BodyEnd>,
+}
+
+impl Held {
+    /// The connection's end was the body's, and nothing speaks against it. That proves
+    /// too little to count on, but it is what a direct call would have got.
+    pub(super) fn ends_with_connection(&self) -> bool {
+        self.end == Some(BodyEnd::CloseDelimited)
+    }
 }
 
 impl Runner {
