@@ -65,6 +65,7 @@ const DOCUMENTS: &[Document] = documents! {
     "RG3016" "credential_missing",
     "RG3017" "internal",
     "RG3018" "head_too_large",
+    "RG3019" "store_unavailable",
 };
 
 /// The document of a code, by number (`RG1003`, in any case) or by word (`hold_exceeded`).

@@ -145,3 +145,33 @@ async fn an_answer_that_ends_with_its_connection_reaches_its_caller() {
     check_passed_on("200 OK").await;
     check_passed_on("404 Not Found").await;
 }
+
+const CREATED: &str = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n\
+                       Content-Length: 9\r\n\r\n{\"id\":17}";
+
+#[tokio::test]
+async fn a_result_that_no_key_opens_is_lost_and_its_action_is_not() {
+    let mut world = World::new(Does::Says(CREATED)).await;
+    let first = world.hear("POST", "/raw/orders", "order-1").await;
+    assert!(first.starts_with("HTTP/1.1 201"), "{first}");
+    std::fs::remove_file(world.folder.path().join("data/work.key")).unwrap();
+
+    let again = world.hear("POST", "/raw/orders", "order-1").await;
+    assert!(again.starts_with("HTTP/1.1 424"), "{again}");
+    for part in [
+        "\"code\":\"result_lost\"",
+        "\"sent\":true",
+        "\"action\":\"",
+        "rategov-action: ",
+        "rategov-next: check_provider",
+    ] {
+        assert!(again.contains(part), "{part} in {again}");
+    }
+    let action = world.hear("GET", "/governor/v1/actions/order-1", "-").await;
+    assert!(action.starts_with("HTTP/1.1 200"), "{action}");
+    assert!(action.contains("\"state\":\"succeeded\""), "{action}");
+    assert!(action.contains("\"next\":\"check_provider\""), "{action}");
+    assert_eq!(world.arrivals.recv().await.as_deref(), Some("/orders"));
+    assert!(world.arrivals.try_recv().is_err(), "it was sent once");
+    world.governor.shut_down().await;
+}
