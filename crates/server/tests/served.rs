@@ -175,3 +175,85 @@ async fn a_result_that_no_key_opens_is_lost_and_its_action_is_not() {
     assert!(world.arrivals.try_recv().is_err(), "it was sent once");
     world.governor.shut_down().await;
 }
+
+/// A stop whose time passes while a call is open.
+async fn check_told(does: Does, method: &str, target: &str, told: &[&str]) {
+    let mut world = World::new(does).await;
+    let mut open = world.call(method, target, "open").await;
+    world.arrivals.recv().await.unwrap();
+    if let Does::Stalls(words) = does
+        && !words.is_empty()
+    {
+        // The stream has begun for its caller.
+        let mut first = [0; 12];
+        open.read_exact(&mut first).await.unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200");
+    }
+    let stopping = stopped_long_ago(world.governor).await;
+    let heard = hear(&mut open).await;
+    for part in told {
+        assert!(heard.contains(part), "{part} in {heard:?}");
+    }
+    stopping.await.unwrap();
+}
+
+/// Stops a governor, and lets the time pass that open calls have.
+async fn stopped_long_ago(governor: Running) -> tokio::task::JoinHandle<()> {
+    let stopping = tokio::spawn(governor.shut_down());
+    tokio::task::yield_now().await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(21)).await;
+    tokio::time::resume();
+    stopping
+}
+
+#[tokio::test]
+async fn what_still_waits_at_the_end_of_a_stop_is_withdrawn() {
+    let mut world = World::new(Does::Stalls("")).await;
+    let mut open = world.call("POST", "/raw/orders", "first").await;
+    world.arrivals.recv().await.unwrap();
+    let mut waiting = world.call("POST", "/raw/orders?n=2", "second").await;
+    // A bound against hanging, not a measure.
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let action = world.hear("GET", "/governor/v1/actions/second", "-").await;
+        if action.contains("\"final\":false") {
+            break;
+        }
+        assert!(Instant::now() < until, "it never waits: {action}");
+    }
+    let stopping = stopped_long_ago(world.governor).await;
+    let (first, second) = (hear(&mut open).await, hear(&mut waiting).await);
+    assert!(first.contains("\"code\":\"still_open\""), "{first}");
+    for part in [
+        "HTTP/1.1 503",
+        "\"code\":\"shutting_down\"",
+        "\"sent\":false",
+        "retry-after: 5",
+    ] {
+        assert!(second.contains(part), "{part} in {second}");
+    }
+    stopping.await.unwrap();
+    assert!(world.arrivals.try_recv().is_err(), "it was never sent");
+}
+
+#[tokio::test]
+async fn whoever_waits_at_the_end_of_a_stop_is_told_what_is_open() {
+    let write = [
+        "HTTP/1.1 424",
+        "\"code\":\"still_open\"",
+        "\"sent\":true",
+        "rategov-action: ",
+    ];
+    check_told(Does::Stalls(""), "POST", "/raw/orders", &write).await;
+    let read = [
+        "HTTP/1.1 424",
+        "\"code\":\"interrupted\"",
+        "rategov-action: ",
+    ];
+    check_told(Does::Stalls(""), "GET", "/raw/orders", &read).await;
+    let begun = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                 Connection: close\r\n\r\ndata: one\n\n";
+    let broken = ["data: one", "stream_broken"];
+    check_told(Does::Stalls(begun), "POST", "/raw/generate", &broken).await;
+}

@@ -34,6 +34,7 @@ use rategov_core::tasks::{TaskBook, TaskKey};
 use rategov_core::time::{Draw, Moment};
 use rategov_store::{Attachment, Journal, Payload, Store};
 
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -82,6 +83,8 @@ struct Inner {
     cells: RwLock<BTreeMap<Account, Arc<Cell>>>,
     registry: registry::Registry,
     receipts: receipts::Receipts,
+    /// Cancelled when the time of a stop is over: whoever still waits is told so.
+    stop_over: CancellationToken,
     /// Open while an attempt of a write is on its way to its provider or back.
     writes_out: TaskTracker,
     attachments: Attachments,
@@ -111,6 +114,7 @@ impl Driver {
             cells: RwLock::new(BTreeMap::new()),
             registry: registry::Registry::default(),
             receipts: receipts::Receipts::default(),
+            stop_over: CancellationToken::new(),
             writes_out: TaskTracker::new(),
             attachments: Attachments::default(),
             notices: tokio::sync::broadcast::channel(1_024).0,
@@ -148,6 +152,16 @@ impl Driver {
     pub async fn writes_settled(&self) {
         self.0.writes_out.close();
         self.0.writes_out.wait().await;
+    }
+
+    /// The time of a stop is over: whoever still waits is to be answered.
+    pub fn end_stop(&self) {
+        self.0.stop_over.cancel();
+    }
+
+    /// Waits until the time of a stop is over.
+    pub async fn stop_over(&self) {
+        self.0.stop_over.cancelled().await;
     }
 
     /// Writes to the runner of an action; `false` if it has none.

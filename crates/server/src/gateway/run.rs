@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rategov_core::action::problem::Code;
-use rategov_core::engine::{Following, Output, WaitReason};
+use rategov_core::engine::{ActionView, Following, Output, WaitReason};
 use rategov_core::id::ActionId;
 use rategov_core::observe::Meaning;
 use rategov_core::time::{Moment, Span};
@@ -63,6 +63,8 @@ pub struct Runner {
     patience: Option<Instant>,
     /// The grant that is on its way is not to be sent: nobody wants it.
     pub(super) aborted: bool,
+    /// It was taken back because the governor stops.
+    pub(super) withdrawn: bool,
 }
 
 /// Whether something of an action is on its way to the provider.
@@ -118,6 +120,7 @@ impl Runner {
             with_person: false,
             patience: None,
             aborted: false,
+            withdrawn: false,
         }
     }
 
@@ -313,12 +316,43 @@ impl Runner {
     /// nothing to lose and is passed on to its end.
     async fn mail(&mut self) -> Option<Mail> {
         let is_write = self.job.class.is_write();
-        tokio::select! {
-            // What the engine said before it ended is heard first.
-            biased;
-            mail = self.mailbox.next() => mail,
-            () = self.cell.closed(), if is_write => None,
+        loop {
+            let waits = !self.callers.is_empty() && !self.withdrawn;
+            tokio::select! {
+                // What the engine said before it ended is heard first.
+                biased;
+                mail = self.mailbox.next() => return mail,
+                () = self.cell.closed(), if is_write => return None,
+                () = self.driver.stop_over(), if waits => {}
+            }
+            self.answer_at_stop();
         }
+    }
+
+    /// The governor ends with this action open. What was sent goes on, or is settled at
+    /// the next start; what was not is withdrawn, and its end is told when it is recorded.
+    fn answer_at_stop(&mut self) {
+        let row = |view: ActionView| (view.row.state, view.row.attempts);
+        let seen = self.driver.look(&self.cell, |engine, now| {
+            engine.action(now, self.id()).map(row)
+        });
+        let Some((state, 1..)) = seen else {
+            self.withdrawn = true;
+            self.driver.caller_gone(&self.cell, self.id());
+            return;
+        };
+        let (code, why) = match self.job.class.is_write() {
+            true => (
+                Code::StillOpen,
+                "the governor stops; it settles the write when it runs again",
+            ),
+            false => (Code::Interrupted, ""),
+        };
+        let problem = Problem::of_action(code)
+            .because(why)
+            .with("sent", true)
+            .with("state", state.word());
+        self.answer_problem(problem, None);
     }
 
     /// Mail while something is on the wire; `true` if it must be stopped.
