@@ -66,6 +66,7 @@ const DOCUMENTS: &[Document] = documents! {
     "RG3017" "internal",
     "RG3018" "head_too_large",
     "RG3019" "too_many_accounts",
+    "RG3020" "store_unavailable",
 };
 
 /// The document of a code, by number (`RG1003`, in any case) or by word (`hold_exceeded`).

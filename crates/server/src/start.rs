@@ -56,6 +56,8 @@ const HEAD_FIELDS_MAX: usize = 512;
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// How long open calls may go on when the governor stops.
 const STOP_TIME_MAX: Duration = Duration::from_secs(20);
+/// How long the last answers then have to reach their callers.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
 
 /// What a start is told beside the configuration.
 #[derive(Clone, Debug, Default)]
@@ -252,6 +254,8 @@ impl Running {
             tracing::warn!(
                 "calls were still open; writes among them are settled at the next start"
             );
+            driver.end_stop();
+            let _ = tokio::time::timeout(LAST_WORDS_MAX, self.connections.wait()).await;
         }
         let store = self.store.clone();
         let closed = tokio::task::spawn_blocking(move || store.close()).await;

@@ -209,6 +209,9 @@ pub enum CommitFailed {
     EarlierFailed,
     /// It can't be known what is on the disk; nothing more is recorded until a restart.
     Broken,
+    /// The data folder's files were removed, exchanged or cut while they were open;
+    /// nothing more is recorded until a restart.
+    Gone,
 }
 
 impl CommitFailed {
@@ -221,6 +224,7 @@ impl CommitFailed {
             CommitFailed::Refused(_) => "journal_refused",
             CommitFailed::EarlierFailed => "journal_earlier_failed",
             CommitFailed::Broken => "journal_broken",
+            CommitFailed::Gone => "journal_gone",
         }
     }
 
@@ -233,6 +237,9 @@ impl CommitFailed {
             CommitFailed::Refused(_) => "this is a defect: please report it with the journal's end",
             CommitFailed::EarlierFailed => "see the failure before this one",
             CommitFailed::Broken => "look at the disk, then restart the governor",
+            CommitFailed::Gone => {
+                "stop the governor, put the data folder back as it was, then start the governor"
+            }
         }
     }
 }
@@ -248,6 +255,9 @@ impl fmt::Display for CommitFailed {
                 f.write_str("an earlier record of the same engine is not in the journal")
             }
             CommitFailed::Broken => f.write_str("the journal stopped after a failed sync"),
+            CommitFailed::Gone => {
+                f.write_str("the journal's files were removed, exchanged or cut while in use")
+            }
         }
     }
 }

@@ -42,6 +42,12 @@ pub enum Error {
         /// Which file.
         path: PathBuf,
     },
+    /// The folder had a journal, and has none any more.
+    #[error("{} is missing or empty beside keys of an earlier run: the journal was lost", .path.display())]
+    JournalGone {
+        /// Where the database should be.
+        path: PathBuf,
+    },
     /// The database was written by a later version of this program.
     #[error("the database has form {found}, this program knows forms up to {known}")]
     TooNew {
@@ -78,6 +84,15 @@ impl Error {
         move |cause| Error::File { what, path, cause }
     }
 
+    /// Whether it is the work key that is missing, or is another's: what was sealed
+    /// stays closed, and everything else can be read.
+    pub fn is_about_a_key(&self) -> bool {
+        matches!(
+            self,
+            Error::Sealed { .. } | Error::WorkKey { .. } | Error::Exposed { .. }
+        )
+    }
+
     /// The stable word.
     pub fn code(&self) -> &'static str {
         match self {
@@ -85,6 +100,7 @@ impl Error {
             Error::File { .. } => "store_file",
             Error::Exposed { .. } => "store_exposed",
             Error::WorkKey { .. } => "store_work_key",
+            Error::JournalGone { .. } => "store_journal_gone",
             Error::TooNew { .. } => "store_too_new",
             Error::Tampered(_) => "store_tampered",
             Error::Corrupt(_) => "store_corrupt",
@@ -110,6 +126,12 @@ impl Error {
             Error::WorkKey { path } => {
                 format!(
                     "restore {} from its backup, or move it away",
+                    path.display()
+                )
+            }
+            Error::JournalGone { path } => {
+                format!(
+                    "put {} back, with the -wal beside it if there is one; to begin anew without its history, name another data folder: writes that were sent before can then happen twice",
                     path.display()
                 )
             }

@@ -3,10 +3,20 @@
 //! The folder has mode 0700 and its files 0600. The owner holds a lock that
 //! the system releases with the process, however it ends; the lock's file
 //! names the owner for whoever comes second.
+//!
+//! An open file outlives its name, and a database without a name is a journal that
+//! the next start won't find. So the names are compared with what is open:
+//!
+//! ```text
+//! open     journal.db is inode 7      writes go to inode 7
+//! rm -rf   journal.db is nothing      writes still go to inode 7, and succeed
+//! watch    nothing ≠ 7                the journal stops
+//! start    no journal.db, a work.key  refused: this folder had a journal
+//! ```
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -14,6 +24,12 @@ use crate::error::Error;
 const LOCK: &str = "rategov.lock";
 const DATABASE: &str = "journal.db";
 const WORK_KEY: &str = "work.key";
+
+/// What only a folder with a journal has: both are made after it.
+const MADE_LATER: [&str; 2] = [WORK_KEY, "identity.key"];
+
+/// The database and the files beside it that SQLite keeps open.
+const OPEN_FILES: [&str; 3] = [DATABASE, "journal.db-wal", "journal.db-shm"];
 
 /// A data folder.
 #[derive(Clone, Debug)]
@@ -61,6 +77,46 @@ impl Folder {
 
     pub(crate) fn work_key(&self) -> PathBuf {
         self.path.join(WORK_KEY)
+    }
+
+    /// Whether the folder has had a journal before.
+    pub(crate) fn is_used(&self) -> bool {
+        MADE_LATER.iter().any(|name| self.path.join(name).exists())
+    }
+
+    /// Whether there is a database with something in it.
+    fn has_database(&self) -> Result<bool, Error> {
+        let path = self.database();
+        match std::fs::metadata(&path) {
+            Ok(metadata) => Ok(metadata.len() > 0),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(false),
+            Err(cause) => Err(Error::file("can't read", &path)(cause)),
+        }
+    }
+
+    /// Refuses a folder whose journal is gone: taken for a new one, it would
+    /// forget every key that was sent.
+    pub(crate) fn check_not_emptied(&self) -> Result<(), Error> {
+        if self.is_used() && !self.has_database()? {
+            return Err(Error::JournalGone {
+                path: self.database(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Remembers which files are open, once they are.
+    pub(crate) fn watch(&self) -> Watch {
+        let file = |name| {
+            let path = self.path.join(name);
+            let metadata = std::fs::metadata(&path).ok()?;
+            Some((path, metadata.dev(), metadata.ino()))
+        };
+        Watch {
+            files: OPEN_FILES.into_iter().filter_map(file).collect(),
+            database: self.database(),
+            size: 1,
+        }
     }
 
     /// Takes ownership, or says who has it.
@@ -112,6 +168,59 @@ impl Folder {
         File::open(&self.path)
             .and_then(|folder| folder.sync_all())
             .map_err(Error::file("can't sync the data folder", &self.path))
+    }
+}
+
+/// The files that are open, by name and identity.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    files: Vec<(PathBuf, u64, u64)>,
+    database: PathBuf,
+    /// The size of the database as last seen, in bytes; it never shrinks.
+    size: u64,
+}
+
+/// What is no longer what was opened.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) path: PathBuf,
+    /// The database is still there as it was: only a file beside it is lost.
+    pub(crate) database_is_whole: bool,
+}
+
+impl Watch {
+    /// The first file whose name is no longer that of what is open, or that was
+    /// cut. Costs three calls of the system, some microseconds.
+    ///
+    /// What the system can't tell about a file is not held against it: whether it
+    /// can be written is the next commit's to find out.
+    pub(crate) fn lost(&mut self) -> Option<Lost> {
+        // The database is the first of them.
+        for (path, device, inode) in &self.files {
+            let is_database = *path == self.database;
+            let is_lost = match std::fs::metadata(path) {
+                Ok(now) => {
+                    let is_cut = is_database && now.len() < self.size;
+                    if is_database {
+                        self.size = now.len();
+                    }
+                    is_cut || (now.dev(), now.ino()) != (*device, *inode)
+                }
+                Err(cause) => matches!(
+                    cause.kind(),
+                    ErrorKind::NotFound
+                        | ErrorKind::NotADirectory
+                        | ErrorKind::StaleNetworkFileHandle
+                ),
+            };
+            if is_lost {
+                return Some(Lost {
+                    path: path.clone(),
+                    database_is_whole: !is_database,
+                });
+            }
+        }
+        None
     }
 }
 

@@ -58,9 +58,13 @@ impl Journal {
         }
     }
 
-    /// Entries that still find room.
+    /// Entries that still find room: none in a journal that is closed or broken.
     pub fn free(&self) -> usize {
-        QUEUE_ENTRIES_MAX - self.queue.lock().entries.len()
+        let inner = self.queue.lock();
+        match inner.closed {
+            true => 0,
+            false => QUEUE_ENTRIES_MAX - inner.entries.len(),
+        }
     }
 
     /// Whether what is handed in now can be expected to reach the disk. That there
@@ -411,6 +415,8 @@ mod tests {
         queue.push(entry(1, 0)).unwrap();
         queue.close();
         assert_eq!(queue.push(entry(2, 0)), Err(Full::Closed));
+        let queue = Arc::new(queue);
+        assert_eq!(Journal::new(Arc::clone(&queue)).free(), 0);
         let taken = queue.take(9, usize::MAX, None);
         assert!(taken.ended && seqs(&taken) == [1]);
     }

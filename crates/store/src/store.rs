@@ -32,7 +32,7 @@ use crate::entry::Source;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::hand::Hand;
-use crate::migrate::migrate;
+use crate::migrate::{form, migrate};
 use crate::queue::{AckSink, AcksSink, Journal, Queue};
 use crate::reader::Reader;
 use crate::recover::{self, Boot, Log, Recovered};
@@ -96,8 +96,16 @@ impl Store {
         }
         let folder = Folder::prepare(path)?;
         let lock = folder.lock()?;
+        folder.check_not_emptied()?;
         folder.touch_database()?;
         let mut db = db::open_writer(&folder.database())?;
+        // The keys are made after the first form, so a database without a form
+        // beside them has lost what was in it.
+        if folder.is_used() && form(&db)? == 0 {
+            return Err(Error::JournalGone {
+                path: folder.database(),
+            });
+        }
         migrate(&mut db)?;
         if let Some(bytes) = options.database_bytes_max {
             db::limit(&db, bytes)?;
@@ -128,9 +136,10 @@ impl Store {
         let reader = Reader::open(path)?;
         let queue = Arc::new(Queue::default());
         let writing = Arc::clone(&queue);
+        let watch = folder.watch();
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || Writer::run(db, appender, writing, lock))
+            .spawn(move || Writer::run(db, appender, writing, watch, lock))
             .map_err(Error::file("can't start the writer of", path))?;
         let inner = Inner {
             queue,

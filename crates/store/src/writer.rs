@@ -31,6 +31,10 @@
 //! failure it says so, and because nobody may hand in anything then, the writer
 //! itself tries with a small row of its own until the disk takes it.
 //!
+//! It stops as well when its files have lost their names (see `folder`): commits to
+//! them still succeed, and the next start would find nothing of them. That is looked
+//! at before every transaction, and once a second while none comes.
+//!
 //! [`JournalState`]: crate::JournalState
 
 use std::sync::Arc;
@@ -39,13 +43,14 @@ use std::time::Duration;
 use rategov_core::event::Durability;
 use rategov_core::id::RecordSeq;
 use rategov_core::time::WallTime;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, ffi};
 
 use crate::apply::{Appender, Reject};
 use crate::entry::{Ack, CommitFailed, Entry, Source};
 use crate::error::Error;
 use crate::fail;
-use crate::folder::Lock;
+use crate::folder::{Lock, Watch};
 use crate::order::Order;
 use crate::queue::{AcksSink, Queue};
 use crate::sweep::sweep;
@@ -69,6 +74,9 @@ const FOLD_AT_LAST: usize = 20_000;
 /// nothing: a busy writer empties it with every batch.
 const QUIET: Duration = Duration::from_millis(200);
 
+/// How often the files are looked at while nothing is written.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+
 /// What counts as one record there: roughly what a record writes.
 const BYTES_PER_RECORD: usize = 8 << 10;
 
@@ -86,9 +94,11 @@ pub(crate) struct Writer {
     order: Order,
     /// Committed entries that asked for power and are not synced yet.
     unsynced: Vec<Place>,
-    broken: bool,
+    /// Why nothing more is written, once it is so.
+    broken: Option<CommitFailed>,
     /// The last thing that was to be written was not.
     failing: bool,
+    watch: Watch,
     batches_until_sweep: u32,
     /// Records in the log that are not folded into the database.
     unfolded: usize,
@@ -118,6 +128,7 @@ impl Writer {
         db: Connection,
         appender: Appender,
         queue: Arc<Queue>,
+        watch: Watch,
         _lock: Lock,
     ) -> Result<(), Error> {
         let _abandoning = AbandonOnDrop(Arc::clone(&queue));
@@ -130,12 +141,20 @@ impl Writer {
             acks: Vec::new(),
             order: Order::default(),
             unsynced: Vec::new(),
-            broken: false,
+            broken: None,
             failing: false,
+            watch,
             batches_until_sweep: SWEEP_SOON,
             unfolded: 0,
         };
         writer.write_all();
+        if writer.broken == Some(CommitFailed::Gone) {
+            // By name the last one to close would remove a log that is another's now.
+            writer
+                .db
+                .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            return Ok(());
+        }
         // Leaves one file behind instead of three; the next start does not need it.
         writer
             .db
@@ -147,13 +166,15 @@ impl Writer {
         loop {
             let patience = match self.unsynced.is_empty() && !self.failing {
                 false => Some(MARKER_RETRY),
-                true => (self.unfolded >= FOLD_WHEN_QUIET).then_some(QUIET),
+                true if self.unfolded >= FOLD_WHEN_QUIET => Some(QUIET),
+                true => Some(WATCH_EVERY),
             };
             let taken = self
                 .queue
                 .take(BATCH_ENTRIES_MAX, BATCH_BYTES_MAX, patience);
             let wall = taken.entries.last().map(|entry| entry.wall);
             let is_quiet = taken.entries.is_empty();
+            self.look_after_files();
             if !taken.entries.is_empty() {
                 let bytes: usize = taken.entries.iter().map(Entry::weight).sum();
                 self.unfolded += taken.entries.len() + bytes / BYTES_PER_RECORD;
@@ -174,11 +195,40 @@ impl Writer {
         self.tell();
     }
 
+    /// Stops the journal if its files are not those that their names say.
+    fn look_after_files(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
+        let Some(lost) = self.watch.lost() else {
+            return;
+        };
+        let path = lost.path.display().to_string();
+        let why = CommitFailed::Gone;
+        tracing::error!(%path, hint = why.hint(), "{why}; nothing is sent any more");
+        if lost.database_is_whole {
+            // What was acknowledged is in a log that is gone when we are: the
+            // database, which is still there, can have it.
+            self.unfolded = FOLD_AT_LAST;
+            self.fold(true);
+        }
+        self.stop(&why);
+        for place in std::mem::take(&mut self.unsynced) {
+            self.ack(place, Err(why.clone()));
+        }
+        self.tell();
+    }
+
+    fn stop(&mut self, why: &CommitFailed) {
+        self.broken = Some(why.clone());
+        self.queue.close();
+    }
+
     fn write(&mut self, entries: Vec<Entry>) {
-        if self.broken {
+        if let Some(why) = self.broken.clone() {
             self.queue.wrote(entries.len());
             for entry in entries {
-                self.ack(entry.into(), Err(CommitFailed::Broken));
+                self.ack(entry.into(), Err(why.clone()));
             }
             self.tell();
             return;
@@ -242,7 +292,7 @@ impl Writer {
 
     /// Hardens what is committed, if anybody waits for that.
     fn sync(&mut self) {
-        if self.unsynced.is_empty() || self.broken {
+        if self.unsynced.is_empty() || self.broken.is_some() {
             return;
         }
         let result = match marker(&mut self.db) {
@@ -256,9 +306,10 @@ impl Writer {
                 return;
             }
             Err(_) => {
-                self.broken = true;
-                self.queue.close();
-                Err(CommitFailed::Broken)
+                let why = CommitFailed::Broken;
+                tracing::error!(hint = why.hint(), "{why}; nothing is sent any more");
+                self.stop(&why);
+                Err(why)
             }
         };
         for place in std::mem::take(&mut self.unsynced) {
@@ -271,7 +322,7 @@ impl Writer {
     /// Tries whether the disk takes anything again. Nothing is promised on the
     /// strength of it, so it is not synced, and a failure changes nothing.
     fn probe(&mut self) {
-        if !self.broken && touch(&mut self.db).is_ok() {
+        if self.broken.is_none() && touch(&mut self.db).is_ok() {
             self.note(None);
         }
     }
@@ -291,7 +342,7 @@ impl Writer {
         self.batches_until_sweep = self.batches_until_sweep.saturating_sub(1);
         if let Some(wall) = wall
             && self.batches_until_sweep == 0
-            && !self.broken
+            && self.broken.is_none()
         {
             // What can't be removed now is removed the next time.
             let more = sweep(&mut self.db, wall).unwrap_or(false);
@@ -306,7 +357,7 @@ impl Writer {
         } else {
             FOLD_AT_LAST
         };
-        if self.unfolded >= due {
+        if self.unfolded >= due && self.broken.is_none() {
             // What can't be folded now stays in the log and is folded the next time.
             let _ = self
                 .db

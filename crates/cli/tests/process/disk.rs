@@ -313,6 +313,49 @@ async fn the_same_holds_on_a_disk_that_is_full() {
 }
 
 #[tokio::test]
+async fn nothing_is_sent_once_the_data_folder_is_gone() {
+    let world = World::new().await;
+    let governor = world.home.governor().up().await;
+    let write = |operation| Write {
+        path: "/invites",
+        operation,
+    };
+    assert_eq!(write("before").send(&governor).await.unwrap().status, 201);
+    assert_eq!(governor.ask("/readyz").await.unwrap().status, 200);
+    let data = world.home.data();
+    let moved = data.with_extension("moved");
+    std::fs::rename(data, &moved).unwrap();
+
+    // In the moment before it is noticed a call is refused by its own record.
+    for operation in ["first", "again"] {
+        assert_unrecorded(&write(operation).send(&governor).await.unwrap(), &governor);
+    }
+    assert_eq!(governor.ask("/readyz").await.unwrap().status, 503);
+    let log = governor.log();
+    assert!(
+        log.contains("journal.db") && log.contains("put the data folder back"),
+        "{log}"
+    );
+    assert_eq!(world.arrived(), 1);
+    governor.killed().await;
+
+    // A folder with keys and no journal is not begun anew.
+    std::fs::create_dir(data).unwrap();
+    std::fs::copy(moved.join("work.key"), data.join("work.key")).unwrap();
+    let ended = world.home.governor().start().await.err();
+    let log = ended.expect("it must not start").log;
+    assert!(log.contains("the journal was lost"), "{log}");
+    assert!(log.contains("hint: put "), "{log}");
+
+    std::fs::remove_dir_all(data).unwrap();
+    std::fs::rename(&moved, data).unwrap();
+    let governor = world.home.governor().up().await;
+    assert_eq!(write("before").send(&governor).await.unwrap().status, 201);
+    assert_eq!(world.effects_of("before"), 1, "its result is stored");
+    ends_well(&world, governor).await;
+}
+
+#[tokio::test]
 async fn a_folder_that_cannot_be_made_refuses_the_start() {
     let world = World::new().await;
     let file = world.home.configuration();

@@ -32,7 +32,7 @@ pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
         None => wire::action(times, row),
     };
     let reader = driver.store().reader();
-    let read = blocking(move || Ok((reader.attempts(id)?, reader.result(id)?.is_some())));
+    let read = blocking(move || Ok((reader.attempts(id)?, opened(reader.result(id))?.is_some())));
     let (attempts, kept) = read.await?;
     let sent = attempts.iter().any(|it| may_have_left(&it.row));
     let attempts: Vec<Value> = attempts
@@ -180,7 +180,7 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
     let reader = gateway.0.driver.store().reader();
     let stored = blocking(move || {
         let row = reader.action(action)?;
-        Ok((row, reader.result(action)?))
+        Ok((row, opened(reader.result(action))?))
     });
     let (row, result) = stored.await?;
     let Some(row) = row.map(|it| it.row) else {
@@ -210,6 +210,7 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
             };
             let problem = Problem::of_action(code)
                 .with("action", action.to_string())
+                .with("sent", row.attempts > 0)
                 .with("state", row.state.word())
                 .with("operation_id", row.operation_id.clone())
                 .with("escalation", row.escalation.map(|id| id.to_string()))
@@ -217,6 +218,20 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
             let context = Some(context);
             Ok(Out::Joined(Box::new(Reply::Governor { problem, context })))
         }
+    }
+}
+
+/// A stored result that no key opens is lost, like one that was never kept: the
+/// action is there all the same, and what is known of it can be told.
+fn opened(
+    read: Result<Option<StoredResult>, rategov_store::Error>,
+) -> Result<Option<StoredResult>, rategov_store::Error> {
+    match read {
+        Err(cause) if cause.is_about_a_key() => {
+            tracing::error!(%cause, hint = cause.hint(), "a stored result can't be opened");
+            Ok(None)
+        }
+        read => read,
     }
 }
 

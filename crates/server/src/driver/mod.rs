@@ -36,6 +36,7 @@ use rategov_core::tasks::{TaskBook, TaskKey};
 use rategov_core::time::{Draw, Moment};
 use rategov_store::{Attachment, Journal, JournalState, Payload, Store};
 
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -89,6 +90,8 @@ struct Inner {
     accounts_max: usize,
     registry: registry::Registry,
     receipts: receipts::Receipts,
+    /// Cancelled when the time of a stop is over: whoever still waits is told so.
+    stop_over: CancellationToken,
     /// Open while an attempt of a write is on its way to its provider or back.
     writes_out: TaskTracker,
     attachments: Attachments,
@@ -120,6 +123,7 @@ impl Driver {
             accounts_max,
             registry: registry::Registry::default(),
             receipts: receipts::Receipts::default(),
+            stop_over: CancellationToken::new(),
             writes_out: TaskTracker::new(),
             attachments: Attachments::default(),
             notices: tokio::sync::broadcast::channel(1_024).0,
@@ -162,6 +166,16 @@ impl Driver {
     pub async fn writes_settled(&self) {
         self.0.writes_out.close();
         self.0.writes_out.wait().await;
+    }
+
+    /// The time of a stop is over: whoever still waits is to be answered.
+    pub fn end_stop(&self) {
+        self.0.stop_over.cancel();
+    }
+
+    /// Waits until the time of a stop is over.
+    pub async fn stop_over(&self) {
+        self.0.stop_over.cancelled().await;
     }
 
     /// Writes to the runner of an action; `false` if it has none.

@@ -12,7 +12,7 @@ use rategov_core::word::Class;
 use rategov_store::Attachment;
 
 use super::answer::Answer;
-use super::evidence::{self, Verdict};
+use super::evidence::{self, BodyEnd, Verdict};
 use super::outgoing::Outgoing;
 use super::purpose::Purpose;
 use super::reading::{self, Tongue};
@@ -197,7 +197,8 @@ impl Runner {
         read.facts.operation_id = self.job.operation_id(&whole);
         self.note_path(&read.facts, read.body, answer.upload);
         let head = super::headers::for_caller(answer.head.clone());
-        let result = (self.job.purpose == Purpose::Write && read.body == Body::Complete)
+        let is_whole = read.body == Body::Complete || read.end == Some(BodyEnd::CloseDelimited);
+        let result = (self.job.purpose == Purpose::Write && is_whole)
             .then(|| self.job.result(self.id(), &head, whole));
         let evidence = evidence::answered(read.facts, read.body, answer.upload);
         let held = Held {
@@ -205,6 +206,7 @@ impl Runner {
             meaning,
             head,
             peeked: read.peeked,
+            end: read.end,
         };
         fail::point(fail::ANSWER_READ_BEFORE_REPORT);
         if read.body == Body::Open {

@@ -22,6 +22,9 @@ use crate::fail;
 /// Frames on their way to a caller; a slow one slows its provider down.
 const FRAMES_IN_FLIGHT: usize = 8;
 
+/// The way of a body to its caller.
+type Frames = mpsc::Sender<Result<http_body::Frame<Bytes>, Broken>>;
+
 impl Runner {
     /// The answer of an attempt is the action's answer.
     pub(super) async fn deliver(&mut self, attempt: u16, state: State) -> bool {
@@ -92,6 +95,10 @@ impl Runner {
         loop {
             let next = tokio::select! {
                 biased;
+                () = self.driver.stop_over() => {
+                    self.say_broken(&frames, &watch).await;
+                    return BodyEnd::Cut;
+                }
                 next = answer.body.frame() => next,
                 () = frames.closed() => return gone(&answer),
                 mail = self.mailbox.next() => {
@@ -109,12 +116,7 @@ impl Runner {
                     }
                 }
                 Some(Err(_)) => {
-                    if let Some(event) = watch.broken_event(self.id()) {
-                        let _ = self
-                            .pass_on(&frames, Ok(http_body::Frame::data(event)))
-                            .await;
-                    }
-                    let _ = self.pass_on(&frames, Err(Broken)).await;
+                    self.say_broken(&frames, &watch).await;
                     return BodyEnd::Cut;
                 }
                 None if watch.saw_error() => return BodyEnd::ErrorEvent,
@@ -123,10 +125,21 @@ impl Runner {
         }
     }
 
+    /// The last of a body that breaks off: said in its own words if it has any, and by
+    /// a framing that never ends.
+    async fn say_broken(&self, frames: &Frames, watch: &Watch) {
+        if let Some(event) = watch.broken_event(self.id()) {
+            let _ = self
+                .pass_on(frames, Ok(http_body::Frame::data(event)))
+                .await;
+        }
+        let _ = self.pass_on(frames, Err(Broken)).await;
+    }
+
     /// Hands a frame to the caller; one that reads nothing for too long counts as gone.
     async fn pass_on(
         &self,
-        frames: &mpsc::Sender<Result<http_body::Frame<Bytes>, Broken>>,
+        frames: &Frames,
         frame: Result<http_body::Frame<Bytes>, Broken>,
     ) -> Result<(), ()> {
         let sent = tokio::time::timeout(self.job.client_stall, frames.send(frame)).await;
@@ -147,6 +160,11 @@ impl Runner {
         retry_at: Option<Moment>,
     ) {
         self.with_person = state == State::Escalated;
+        if let Some(held) = self.received_all_the_same(state, code) {
+            let context = self.context(Some(state));
+            self.answer_all(&held.head, &held.peeked.whole(), &context);
+            return;
+        }
         if state == State::Succeeded
             && let Some(found) = self.found.take()
         {
@@ -162,6 +180,11 @@ impl Runner {
             return;
         }
         let seconds = retry_at.map(|at| self.seconds_until(at));
+        let (code, why, seconds) = match code {
+            // Nobody cancelled it: it may be sent again to the next governor.
+            Code::Cancelled if self.withdrawn => (Code::ShuttingDown, "", Some(5)),
+            code => (code, why, seconds),
+        };
         let problem = Problem::of_action(code)
             .because(why)
             .retry_after(seconds)
@@ -175,6 +198,18 @@ impl Runner {
             None
         };
         self.answer_problem(problem, terminal);
+    }
+
+    /// The last attempt's answer where it counts as broken off only because the
+    /// connection's end was its body's end: its bytes are the caller's.
+    fn received_all_the_same(&mut self, state: State, code: Code) -> Option<Held> {
+        let is_about_it = state == State::Succeeded || code == Code::UpstreamLost;
+        self.last.take_if(|held| {
+            is_about_it
+                && held.attempt == self.attempts
+                && held.ends_with_connection()
+                && held.head.status.as_u16() < 400
+        })
     }
 
     pub(super) fn answer_pending(&mut self) {

@@ -74,6 +74,8 @@ pub enum RequestCode {
     TooManyAccounts,
     /// A defect.
     Internal,
+    /// What is recorded can't be read now.
+    StoreUnavailable,
 }
 
 /// One row of the table: document, word, status, title.
@@ -101,6 +103,7 @@ impl RequestCode {
         RequestCode::Internal,
         RequestCode::HeadTooLarge,
         RequestCode::TooManyAccounts,
+        RequestCode::StoreUnavailable,
     ];
 
     /// The row of the table.
@@ -152,6 +155,12 @@ impl RequestCode {
                 "the provider's credential is missing",
             ),
             RequestCode::Internal => ("RG3017", "internal", 500, "a defect of the governor"),
+            RequestCode::StoreUnavailable => (
+                "RG3020",
+                "store_unavailable",
+                503,
+                "what is recorded can't be read now",
+            ),
             RequestCode::HeadTooLarge => (
                 "RG3018",
                 "head_too_large",
@@ -203,14 +212,15 @@ impl Problem {
     /// no value that the caller sent.
     pub fn of_request(code: RequestCode, detail: impl Into<String>) -> Problem {
         let (id, word, status, title) = code.row();
+        let passes = matches!(code, RequestCode::SpoolFull | RequestCode::StoreUnavailable);
         Problem {
             id,
             word,
             status,
             title,
             detail: detail.into(),
-            should_retry: Some(code == RequestCode::SpoolFull),
-            retry_after_seconds: (code == RequestCode::SpoolFull).then_some(1),
+            should_retry: Some(passes),
+            retry_after_seconds: passes.then_some(1),
             facts: Map::new(),
             next: None,
         }

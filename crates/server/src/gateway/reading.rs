@@ -86,6 +86,8 @@ pub struct Read {
     pub body: Body,
     /// What was read of it.
     pub peeked: Peeked,
+    /// How its body ended, if it has.
+    pub end: Option<BodyEnd>,
 }
 
 /// How answers of a provider are understood.
@@ -173,6 +175,7 @@ pub async fn read(
         facts,
         body: came,
         peeked,
+        end: whole,
     }
 }
 

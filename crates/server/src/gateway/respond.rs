@@ -106,6 +106,7 @@ fn respond(reply: Reply, guard: Option<Guard>) -> Response<OutBody> {
                     frames,
                     guard,
                     left: length,
+                    breaks: false,
                 },
             };
             let mut response = Response::new(body);
@@ -190,6 +191,8 @@ pub enum OutBody {
         /// Bytes still to come, where the head says how many: the listener takes
         /// the last of them and does not ask whether that was the end.
         left: Option<u64>,
+        /// The body breaks off with the next frame.
+        breaks: bool,
     },
 }
 
@@ -214,8 +217,19 @@ impl Body for OutBody {
                 frames,
                 guard,
                 left,
+                breaks,
             } => {
+                if std::mem::take(breaks) {
+                    return Poll::Ready(Some(Err(Broken)));
+                }
                 let next = std::task::ready!(frames.poll_recv(context));
+                if let Some(Err(Broken)) = next {
+                    // The listener drops what it has not written when a body breaks
+                    // off, and writes it when it has to wait: the last words first.
+                    *breaks = true;
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 if let (Some(left), Some(Ok(frame))) = (left.as_mut(), &next)
                     && let Some(data) = frame.data_ref()
                 {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rategov_core::action::problem::Code;
-use rategov_core::engine::{Following, Output, WaitReason};
+use rategov_core::engine::{ActionView, Following, Output, WaitReason};
 use rategov_core::id::ActionId;
 use rategov_core::observe::Meaning;
 use rategov_core::record::ActionRow;
@@ -27,6 +27,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::answer::Answer;
+use super::evidence::BodyEnd;
 use super::job::Job;
 use super::problem::Problem;
 use super::purpose::Purpose;
@@ -66,6 +67,8 @@ pub struct Runner {
     patience: Option<Instant>,
     /// Mail that came while something was on the wire, to be followed after it.
     kept: VecDeque<Output>,
+    /// It was taken back because the governor stops.
+    pub(super) withdrawn: bool,
 }
 
 /// Whether something of an action is on its way to the provider.
@@ -83,6 +86,16 @@ pub(super) struct Held {
     pub(super) meaning: Meaning,
     pub(super) head: http::response::Parts,
     pub(super) peeked: Peeked,
+    /// How its body ended, if it has.
+    pub(super) end: Option<BodyEnd>,
+}
+
+impl Held {
+    /// The connection's end was the body's, and nothing speaks against it. That proves
+    /// too little to count on, but it is what a direct call would have got.
+    pub(super) fn ends_with_connection(&self) -> bool {
+        self.end == Some(BodyEnd::CloseDelimited)
+    }
 }
 
 impl Runner {
@@ -112,6 +125,7 @@ impl Runner {
             with_person: false,
             patience: None,
             kept: VecDeque::new(),
+            withdrawn: false,
         }
     }
 
@@ -320,13 +334,44 @@ impl Runner {
     /// nobody will send again, has nothing to lose and is passed on to its end.
     async fn mail(&mut self, on_the_wire: OnTheWire) -> Option<Mail> {
         let passes_on = on_the_wire == OnTheWire::Yes && self.job.purpose == Purpose::Read;
-        tokio::select! {
-            biased;
-            mail = self.mailbox.next() => mail,
-            // What the engine said before it ended is heard first, also if it came
-            // since the line above looked.
-            () = self.cell.closed(), if !passes_on => self.mailbox.try_next(),
+        loop {
+            let waits = !self.callers.is_empty() && !self.withdrawn;
+            tokio::select! {
+                biased;
+                mail = self.mailbox.next() => return mail,
+                // What the engine said before it ended is heard first, also if it came
+                // since the line above looked.
+                () = self.cell.closed(), if !passes_on => return self.mailbox.try_next(),
+                () = self.driver.stop_over(), if waits => {}
+            }
+            self.answer_at_stop();
         }
+    }
+
+    /// The governor ends with this action open. What was sent goes on, or is settled at
+    /// the next start; what was not is withdrawn, and its end is told when it is recorded.
+    fn answer_at_stop(&mut self) {
+        let row = |view: ActionView| (view.row.state, view.row.attempts);
+        let seen = self.driver.look(&self.cell, |engine, now| {
+            engine.action(now, self.id()).map(row)
+        });
+        let Some((state, 1..)) = seen else {
+            self.withdrawn = true;
+            self.driver.caller_gone(&self.cell, self.id());
+            return;
+        };
+        let (code, why) = match self.job.class.is_write() {
+            true => (
+                Code::StillOpen,
+                "the governor stops; it settles the write when it runs again",
+            ),
+            false => (Code::Interrupted, ""),
+        };
+        let problem = Problem::of_action(code)
+            .because(why)
+            .with("sent", true)
+            .with("state", state.word());
+        self.answer_problem(problem, None);
     }
 
     /// Mail while something is on the wire; `true` if it must be stopped. Nothing
