@@ -118,7 +118,7 @@ mod tests {
         });
         let requests = RequestCode::ALL.iter().map(|code| {
             let (id, word, status, title) = code.row();
-            let later = *code == RequestCode::SpoolFull;
+            let later = code.passes();
             (
                 id,
                 Said {

@@ -106,6 +106,11 @@ impl RequestCode {
         RequestCode::StoreUnavailable,
     ];
 
+    /// Whether the same call may succeed in a second.
+    pub const fn passes(self) -> bool {
+        matches!(self, RequestCode::SpoolFull | RequestCode::StoreUnavailable)
+    }
+
     /// The row of the table.
     pub const fn row(self) -> Row {
         match self {
@@ -212,7 +217,7 @@ impl Problem {
     /// no value that the caller sent.
     pub fn of_request(code: RequestCode, detail: impl Into<String>) -> Problem {
         let (id, word, status, title) = code.row();
-        let passes = matches!(code, RequestCode::SpoolFull | RequestCode::StoreUnavailable);
+        let passes = code.passes();
         Problem {
             id,
             word,
