@@ -15,6 +15,7 @@ pub mod fail;
 pub mod gateway;
 mod key_file;
 mod listen;
+mod listeners;
 pub mod operators;
 mod raw_head;
 pub mod route;

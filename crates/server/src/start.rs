@@ -12,15 +12,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use rategov_core::event::Event;
 use rategov_core::tasks::TaskBook;
 use rategov_store::Store;
 use sha2::{Digest as _, Sha256};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -39,21 +35,10 @@ use crate::gateway::serve::{Gateway, Shared};
 use crate::gateway::spool::SpoolBudget;
 use crate::gateway::tls::{TlsError, TlsOptions};
 use crate::gateway::upstream::Upstream;
-use crate::listen::{Mended, accept};
+use crate::listeners::{serve_agents, serve_operators};
 use crate::operators::Operators;
-use crate::raw_head::Framed;
 use crate::{fail, key_file};
 
-/// Connections of agents at a time.
-const CONNECTIONS_MAX: usize = 20_000;
-/// Connections of operators at a time.
-const OPERATOR_CONNECTIONS_MAX: usize = 256;
-/// Largest head that the HTTP library reads; a larger one gets a bare 431.
-const HEAD_BUFFER_BYTES: usize = 256 << 10;
-/// Most fields of a head.
-const HEAD_FIELDS_MAX: usize = 512;
-/// How long a caller may take to send its head.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// How long open calls may go on when the governor stops.
 const STOP_TIME_MAX: Duration = Duration::from_secs(20);
 /// How long the last answers then have to reach their callers.
@@ -408,93 +393,6 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartErr
         .local_addr()
         .map_err(|cause| StartError::Listen(address, cause))?;
     Ok((listener, bound))
-}
-
-fn serve_agents(
-    listener: TcpListener,
-    gateway: Gateway,
-    stop: &CancellationToken,
-    connections: &TaskTracker,
-) {
-    let handle = move |stream: TcpStream, _: SocketAddr, stop: CancellationToken| {
-        let gateway = gateway.clone();
-        async move {
-            let mended = Mended::new(stream);
-            let answering = mended.answering();
-            let service = service_fn(move |request| {
-                let (gateway, answering) = (gateway.clone(), answering.clone());
-                async move {
-                    match answering.begin() {
-                        Framed::Once => gateway.serve(request).await,
-                        Framed::Ambiguously => Ok(Gateway::refuse_framing()),
-                    }
-                }
-            });
-            let mut builder = http1::Builder::new();
-            builder
-                // Names keep their case, and nothing is added, so that an answer
-                // is what the provider sent.
-                .preserve_header_case(true)
-                .auto_date_header(false)
-                .max_buf_size(HEAD_BUFFER_BYTES)
-                .max_headers(HEAD_FIELDS_MAX)
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIME_MAX);
-            let connection = builder.serve_connection(TokioIo::new(mended), service);
-            run_connection(connection, stop).await;
-        }
-    };
-    accept(
-        listener,
-        Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-        stop,
-        connections,
-        handle,
-    );
-}
-
-fn serve_operators(
-    listener: TcpListener,
-    api: Operators,
-    stop: &CancellationToken,
-    connections: &TaskTracker,
-) {
-    let handle = move |stream: TcpStream, peer: SocketAddr, stop: CancellationToken| {
-        let api = api.clone();
-        async move {
-            let service = service_fn(move |request| api.clone().serve(peer, request));
-            let mut builder = http1::Builder::new();
-            builder
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIME_MAX);
-            let connection = builder.serve_connection(TokioIo::new(stream), service);
-            run_connection(connection, stop).await;
-        }
-    };
-    accept(
-        listener,
-        Arc::new(Semaphore::new(OPERATOR_CONNECTIONS_MAX)),
-        stop,
-        connections,
-        handle,
-    );
-}
-
-/// Serves a connection to its end; when the governor stops, only what is open on
-/// it goes on.
-async fn run_connection<C>(connection: C, stop: CancellationToken)
-where
-    C: hyper_util::server::graceful::GracefulConnection,
-{
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        // How a connection ends is told to the actions on it, not here.
-        _ = connection.as_mut() => {}
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
-        }
-    }
 }
 
 /// A setting's span in the runtime's form, for those who build listeners.
