@@ -93,12 +93,13 @@ async fn a_read_that_dials_when_writing_fails_is_answered() {
     let other = Call::get("/deaf/others").to(governor.agents).await.unwrap();
     assert_eq!(code(&other), (503, json!("audit_unavailable")));
     let heard = dials.hear().await.expect("an answer");
-    assert_eq!(
-        code(&heard),
+    // Whether its own record was kept before the disk was full is not seen from here.
+    let lost = [
         (424, json!("interrupted")),
-        "{}",
-        heard.json()
-    );
+        (503, json!("audit_unavailable")),
+    ];
+    assert!(lost.contains(&code(&heard)), "{}", heard.json());
+    assert_eq!(heard.json()["sent"], false);
     Bound.free(&governor);
     out(&governor, "deaf/ops", 0).await;
 }

@@ -156,6 +156,7 @@ impl World {
     }
 
     fn withdraw(&mut self, action: ActionId, attempt: AttemptNo) {
+        *self.withdrawn.entry(action).or_default() += 1;
         let evidence = Evidence::NotSent(NotSent::Withdrawn);
         self.later(Span::ZERO, Due::Report(action, attempt, evidence));
     }

@@ -64,6 +64,8 @@ pub(crate) struct World {
     /// What of them is durable.
     pub(crate) durable: Fold,
     pub(crate) arrivals: Vec<Arrival>,
+    /// Attempts that were granted and called back before their first byte.
+    pub(crate) withdrawn: BTreeMap<ActionId, u16>,
     pub(crate) replies: BTreeMap<ActionId, Vec<Reply>>,
     pub(crate) outputs: Vec<(Moment, Output)>,
     pub(crate) changes: Vec<Change>,
@@ -99,6 +101,7 @@ impl World {
             records: Vec::new(),
             durable: Fold::new(),
             arrivals: Vec::new(),
+            withdrawn: BTreeMap::new(),
             replies: BTreeMap::new(),
             outputs: Vec::new(),
             changes: Vec::new(),
