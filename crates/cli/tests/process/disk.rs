@@ -131,12 +131,22 @@ fn assert_unrecorded(heard: &Heard, governor: &Governor) {
 }
 
 /// Whether it says that it admits calls.
+///
+/// Two requests can't be answered at one instant: the metric is only held
+/// against what was said the same before and after it.
 async fn is_ready(governor: &Governor) -> bool {
-    let heard = governor.ask("/readyz").await.unwrap();
-    let metrics = governor.ask("/metrics").await.unwrap();
-    let up = metrics.text().contains("\nrategov_journal_up 1\n");
-    assert_eq!(up, heard.status == 200, "the metric says the same");
-    heard.status == 200
+    let wait = Wait::begin();
+    loop {
+        let before = governor.ask("/readyz").await.unwrap().status;
+        let metrics = governor.ask("/metrics").await.unwrap();
+        let after = governor.ask("/readyz").await.unwrap().status;
+        if before == after {
+            let up = metrics.text().contains("\nrategov_journal_up 1\n");
+            assert_eq!(up, after == 200, "the metric says the same");
+            return after == 200;
+        }
+        assert!(wait.pause().await, "it never settled:\n{}", governor.log());
+    }
 }
 
 /// Sends until the journal takes records again.
