@@ -36,6 +36,10 @@ pub fn bounded_text(text: &str) -> String {
 /// What a record must survive before anything may rely on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
+    /// Nothing relies on it: the journal takes it with the next record that
+    /// something relies on, or within milliseconds. If the process dies before, a
+    /// restart finds the send open and counts it as spent, which errs on the safe side.
+    Soon,
     /// The death of the process (kill -9).
     Process,
     /// The loss of power.

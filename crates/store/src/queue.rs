@@ -4,11 +4,24 @@
 //! Engines call [`Journal::enqueue`] while they hold their own lock, so the
 //! order here is the order of their decisions. A full queue is told at once;
 //! no record is ever dropped silently.
+//!
+//! A record that nothing relies on (`Durability::Soon`) does not wake the writer.
+//! It goes along with the next one that something relies on, and alone after
+//! [`LINGER`] at the latest:
+//!
+//! ```text
+//! action_sent of call 7      urgent      writer wakes, commits
+//! action_result of call 7    soon        the writer naps on
+//! terminal of call 7         soon
+//! action_sent of call 8      urgent      writer wakes, commits all three
+//! ```
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use rategov_core::event::Durability;
 
 use crate::entry::{Ack, Attachment, CommitFailed, Entry, Full};
 
@@ -21,6 +34,12 @@ pub type AcksSink = Box<dyn Fn(Vec<Ack>) + Send>;
 
 /// Most entries that wait.
 pub const QUEUE_ENTRIES_MAX: usize = 8_192;
+
+/// How long a record that nothing relies on waits for company.
+pub const LINGER: Duration = Duration::from_millis(10);
+
+/// As many of them are not kept waiting.
+const LINGERING_MAX: usize = 256;
 
 /// Most bytes of payloads and results that wait.
 pub const QUEUE_BYTES_MAX: usize = 128 << 20;
@@ -111,7 +130,7 @@ impl fmt::Display for JournalState {
 #[derive(Debug)]
 pub struct Run<'q> {
     queue: &'q Queue,
-    /// Whether the writer waits and something has come for it.
+    /// Whether the writer is to be woken at the end.
     wakes: bool,
 }
 
@@ -148,15 +167,29 @@ struct Inner {
     closed: bool,
     /// Why the last thing that was to be written was not, if so.
     failing: Option<CommitFailed>,
-    /// The writer waits and nobody has undertaken to wake it yet. Waking costs a
-    /// call of the system whether or not anybody sleeps, so it is not done in vain.
-    asleep: bool,
+    /// Something relies on an entry that waits, or somebody wants all of them written.
+    urgent: bool,
+    /// How the writer waits, as long as nobody has undertaken to wake it. Waking costs
+    /// a call of the system whether or not anybody sleeps, so it is not done in vain.
+    sleep: Sleep,
     /// The writer is gone; what waits stays unwritten.
     abandoned: bool,
     /// Entries taken in, and entries that were written or refused, since the start.
     pushed: u64,
     written: u64,
     sink: Option<AcksSink>,
+}
+
+/// How the writer waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sleep {
+    /// It does not, or somebody wakes it already.
+    #[default]
+    Awake,
+    /// It wakes by itself within [`LINGER`]; only what is urgent wakes it before.
+    Nap,
+    /// It waits for whatever comes.
+    Deep,
 }
 
 impl fmt::Debug for Inner {
@@ -175,6 +208,26 @@ pub(crate) struct Taken {
     pub(crate) entries: Vec<Entry>,
     /// Nothing will follow.
     pub(crate) ended: bool,
+}
+
+impl Inner {
+    /// Whether the writer has something to do that can't wait.
+    fn is_due(&self) -> bool {
+        self.urgent || self.closed || LINGERING_MAX <= self.entries.len()
+    }
+
+    /// Whether the writer must be woken for what waits. It is asked to once.
+    fn wakes(&mut self) -> bool {
+        let wakes = match self.sleep {
+            Sleep::Awake => false,
+            Sleep::Nap => self.is_due(),
+            Sleep::Deep => true,
+        };
+        if wakes {
+            self.sleep = Sleep::Awake;
+        }
+        wakes
+    }
 }
 
 impl Queue {
@@ -202,13 +255,14 @@ impl Queue {
         }
         inner.bytes += weight;
         inner.pushed += 1;
+        inner.urgent |= entry.record.durability != Durability::Soon;
         inner.entries.push_back(entry);
-        Ok(std::mem::take(&mut inner.asleep))
+        Ok(inner.wakes())
     }
 
     /// Takes what waits, at most `entries_max` entries and, beyond the first,
-    /// `bytes_max` bytes. Waits for a first entry, for the end, or for as long
-    /// as `patience` says.
+    /// `bytes_max` bytes. Waits for one that is urgent, for others to have lingered,
+    /// for the end, or for as long as `patience` says.
     pub(crate) fn take(
         &self,
         entries_max: usize,
@@ -216,26 +270,23 @@ impl Queue {
         patience: Option<Duration>,
     ) -> Taken {
         let mut inner = self.lock();
-        let mut slept = false;
-        while inner.entries.is_empty() && !inner.closed {
-            inner.asleep = true;
-            slept = true;
-            match patience {
-                None => {
-                    inner = self
-                        .wake
-                        .wait(inner)
-                        .unwrap_or_else(PoisonError::into_inner)
-                }
-                Some(patience) => {
-                    let waited = self.wake.wait_timeout(inner, patience);
-                    inner = waited.unwrap_or_else(PoisonError::into_inner).0;
-                    break;
-                }
+        let mut slept = Sleep::Awake;
+        // What is written now is often followed by what is not urgent: first a nap,
+        // which that does not disturb, then the deep sleep.
+        if !inner.is_due() {
+            slept = Sleep::Nap;
+            let nap = patience.map_or(LINGER, |patience| patience.min(LINGER));
+            inner = self.sleep(inner, slept, Some(nap));
+        }
+        if inner.entries.is_empty() && !inner.is_due() && patience.is_none_or(|it| LINGER < it) {
+            slept = Sleep::Deep;
+            inner = self.sleep(inner, slept, patience);
+            if !inner.entries.is_empty() && !inner.is_due() {
+                slept = Sleep::Nap;
+                inner = self.sleep(inner, slept, Some(LINGER));
             }
         }
-        inner.asleep = false;
-        if slept && !inner.entries.is_empty() {
+        if slept != Sleep::Awake && !inner.entries.is_empty() {
             // Whoever woke the writer is perhaps still at it on the same core: it
             // goes first, and what it adds shares the transaction. On a core of its
             // own the writer goes on at once.
@@ -257,10 +308,34 @@ impl Queue {
             inner.bytes -= weight;
             entries.extend(inner.entries.pop_front());
         }
+        // What is left is taken next, without waiting.
+        inner.urgent &= !inner.entries.is_empty();
         Taken {
             entries,
             ended: inner.closed && inner.entries.is_empty(),
         }
+    }
+
+    /// Waits until there is something to do, or for as long as `at_most` says.
+    fn sleep<'q>(
+        &'q self,
+        mut inner: MutexGuard<'q, Inner>,
+        how: Sleep,
+        at_most: Option<Duration>,
+    ) -> MutexGuard<'q, Inner> {
+        inner.sleep = how;
+        let goes_on = |inner: &mut Inner| !inner.is_due() && inner.sleep == how;
+        let mut inner = match at_most {
+            None => self.wake.wait_while(inner, goes_on),
+            Some(time) => self
+                .wake
+                .wait_timeout_while(inner, time, goes_on)
+                .map(|(inner, _)| inner)
+                .map_err(|poisoned| PoisonError::new(poisoned.into_inner().0)),
+        }
+        .unwrap_or_else(PoisonError::into_inner);
+        inner.sleep = Sleep::Awake;
+        inner
     }
 
     /// Tells that the oldest `entries` that were taken are in the database, or
@@ -270,15 +345,22 @@ impl Queue {
         self.progress.notify_all();
     }
 
-    /// Waits until everything that was handed in before is written or refused.
-    pub(crate) fn wait_for_writer(&self) {
+    /// Waits until everything that was handed in before is written or refused, or
+    /// for as long as `at_most` says.
+    pub(crate) fn wait_for_writer(&self, at_most: Option<Duration>) {
         let mut inner = self.lock();
         let pushed = inner.pushed;
-        while inner.written < pushed && !inner.abandoned {
-            inner = self
-                .progress
-                .wait(inner)
-                .unwrap_or_else(PoisonError::into_inner);
+        if inner.written < pushed {
+            inner.urgent |= !inner.entries.is_empty();
+            if inner.wakes() {
+                self.wake.notify_one();
+            }
+        }
+        let goes_on = |inner: &mut Inner| inner.written < pushed && !inner.abandoned;
+        // What a poisoned lock guards is whole, and nothing of it is wanted here.
+        match at_most {
+            None => drop(self.progress.wait_while(inner, goes_on)),
+            Some(time) => drop(self.progress.wait_timeout_while(inner, time, goes_on)),
         }
     }
 
@@ -375,6 +457,73 @@ mod tests {
         }
         assert_eq!(seqs(&queue.take(3, usize::MAX, None)), [1, 2, 3]);
         assert_eq!(seqs(&queue.take(3, usize::MAX, None)), [4, 5]);
+    }
+
+    fn soon(seq: u64) -> Entry {
+        let mut entry = entry(seq, 0);
+        entry.record.durability = Durability::Soon;
+        entry
+    }
+
+    #[test]
+    fn what_nothing_relies_on_goes_along_with_what_is_urgent() {
+        let queue = Queue::default();
+        queue.push(soon(1)).unwrap();
+        queue.push(entry(2, 0)).unwrap();
+        queue.push(soon(3)).unwrap();
+        assert_eq!(seqs(&queue.take(2, usize::MAX, None)), [1, 2]);
+        assert_eq!(seqs(&queue.take(2, usize::MAX, None)), [3]);
+    }
+
+    #[test]
+    fn what_nothing_relies_on_lingers_and_is_taken_all_the_same() {
+        let queue = Queue::default();
+        queue.push(soon(1)).unwrap();
+        queue.push(soon(2)).unwrap();
+        assert_eq!(seqs(&queue.take(9, usize::MAX, None)), [1, 2]);
+    }
+
+    #[test]
+    fn only_what_is_urgent_disturbs_a_nap_and_anything_a_deep_sleep() {
+        let queue = Queue::default();
+        let wakes = |how: Sleep, made: fn() -> Entry| {
+            queue.lock().sleep = how;
+            let first = queue.push(made()).unwrap();
+            let again = queue.push(made()).unwrap();
+            assert!(!again, "it is woken once");
+            queue.take(9, usize::MAX, Some(Duration::ZERO));
+            first
+        };
+        assert!(!wakes(Sleep::Awake, || entry(1, 0)));
+        assert!(wakes(Sleep::Nap, || entry(1, 0)));
+        assert!(wakes(Sleep::Deep, || entry(1, 0)));
+        assert!(!wakes(Sleep::Nap, || soon(1)));
+        assert!(wakes(Sleep::Deep, || soon(1)));
+    }
+
+    #[test]
+    fn many_that_linger_are_due() {
+        let queue = Queue::default();
+        queue.lock().sleep = Sleep::Nap;
+        let woken = (1..=LINGERING_MAX as u64).map(|seq| queue.push(soon(seq)).unwrap());
+        let woken: Vec<bool> = woken.collect();
+        assert_eq!(
+            woken.iter().position(|wakes| *wakes),
+            Some(LINGERING_MAX - 1)
+        );
+    }
+
+    #[test]
+    fn whoever_waits_for_the_writer_hurries_it() {
+        let queue = Arc::new(Queue::default());
+        queue.push(soon(1)).unwrap();
+        let waits = std::thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.wait_for_writer(None)
+        });
+        let taken = queue.take(9, usize::MAX, None);
+        queue.wrote(taken.entries.len());
+        waits.join().unwrap();
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rategov_audit::report::Report;
 use rategov_audit::verify::{Expect, Verifier};
@@ -23,6 +24,7 @@ use crate::error::Error;
 use crate::folder::Folder;
 use crate::migrate::{NEWEST, form};
 use crate::query::{ActionQuery, JournalQuery, JournalRow, LIMIT_MAX};
+use crate::queue::Queue;
 use crate::recover;
 use crate::sealed::{unpack_payload, unpack_result};
 use crate::tables::{action, attempt, escalation, scope, task};
@@ -33,6 +35,10 @@ type KeyAndContent = (Vec<u8>, Vec<u8>);
 /// A question to a person, with the account whose engine asked it, if one did.
 pub type Question = (Option<Account>, Stamped<EscalationRow>);
 
+/// How long a reading waits for the writer. A disk that takes longer must not keep
+/// anybody from looking at what is there.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
+
 /// Connections kept open between calls.
 const IDLE_MAX: usize = 4;
 
@@ -40,6 +46,8 @@ const IDLE_MAX: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Reader {
     inner: Arc<Inner>,
+    /// What is written before anything is read.
+    behind: Option<Arc<Queue>>,
 }
 
 #[derive(Debug)]
@@ -72,10 +80,22 @@ impl Reader {
                 folder,
                 idle: Mutex::new(vec![db]),
             }),
+            behind: None,
         })
     }
 
+    /// The same, which reads nothing before what this queue holds now is written.
+    pub(crate) fn behind(self, queue: Arc<Queue>) -> Reader {
+        Reader {
+            behind: Some(queue),
+            ..self
+        }
+    }
+
     fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
+        if let Some(queue) = &self.behind {
+            queue.wait_for_writer(Some(WRITTEN_WITHIN));
+        }
         let idle = || {
             self.inner
                 .idle

@@ -175,6 +175,16 @@ impl Store {
         self.inner.reader.clone()
     }
 
+    /// What is stored, together with all that was handed in before each reading: a
+    /// call whose answer has passed has ended here, too. Reading takes as long as it
+    /// takes to write that, within bounds.
+    pub fn reader_of_all(&self) -> Reader {
+        self.inner
+            .reader
+            .clone()
+            .behind(Arc::clone(&self.inner.queue))
+    }
+
     /// What an engine begins with that is rebuilt after a lost commit.
     ///
     /// Of an account: all but its tasks; of the task book: the tasks. First
@@ -185,7 +195,7 @@ impl Store {
     /// # Errors
     /// If the database fails.
     pub fn recover(&self, source: &Source, now: &Now) -> Result<Tables, Error> {
-        self.inner.queue.wait_for_writer();
+        self.inner.queue.wait_for_writer(None);
         match source {
             Source::Account(account) => {
                 self.inner

@@ -78,6 +78,7 @@ use crate::record::EscalationRow;
 use crate::schedule::{AskKey, Schedule, Spacing};
 use crate::tasks::TaskKey;
 use crate::time::Moment;
+use crate::word::{Outcome, State};
 use timers::{Timer, Timers};
 
 /// One account. See the module.
@@ -250,6 +251,8 @@ impl Engine {
         if let Some(live) = live {
             if live.row.requested.class.is_write() {
                 durability = Durability::Power;
+            } else if live.answers_at_once() && is_success(&event) {
+                durability = Durability::Soon;
             }
             if !matches!(event, Event::ActionRequested(_)) {
                 let applied = live.row.apply(&event, now);
@@ -304,5 +307,14 @@ impl Engine {
             saved: row,
         }));
         self.outbox.record(now, Durability::Process, event);
+    }
+}
+
+/// Whether an event only says that all went well.
+fn is_success(event: &Event) -> bool {
+    match event {
+        Event::ActionResult { outcome, .. } => *outcome == Outcome::Done,
+        Event::Terminal { state, .. } => *state == State::Succeeded,
+        _ => false,
     }
 }

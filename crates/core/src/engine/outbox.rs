@@ -57,14 +57,32 @@ impl Outbox {
         seq
     }
 
-    /// Lets an output leave once the record is committed.
+    /// Lets an output leave once the record is committed, which is then urgent.
     pub(super) fn after(&mut self, seq: RecordSeq, output: Output) {
         debug_assert!(
             RecordSeq(0) < seq && seq <= self.last,
             "a record that was never made"
         );
         if !self.poisoned {
+            self.hurry(seq);
             self.held.entry(seq).or_default().push(output);
+        }
+    }
+
+    /// Something relies on a record that has not left yet.
+    fn hurry(&mut self, seq: RecordSeq) {
+        let records = self
+            .ready
+            .iter_mut()
+            .rev()
+            .filter_map(|output| match output {
+                Output::Record(record) => Some(record),
+                _ => None,
+            });
+        for record in records.take_while(|record| seq <= record.seq) {
+            if record.seq == seq {
+                record.durability = record.durability.max(Durability::Process);
+            }
         }
     }
 
@@ -143,6 +161,25 @@ mod tests {
         assert_eq!(drain(&mut outbox), Vec::<&str>::new());
         outbox.committed(second);
         assert_eq!(drain(&mut outbox), ["effect"]);
+    }
+
+    #[test]
+    fn a_record_that_something_relies_on_is_urgent() {
+        let mut outbox = Outbox::new();
+        outbox.record(Moment::START, Durability::Soon, event());
+        let relied_on = outbox.record(Moment::START, Durability::Soon, event());
+        outbox.record(Moment::START, Durability::Power, event());
+        outbox.after(relied_on, Output::Faulted);
+        let durabilities: Vec<Durability> = std::iter::from_fn(|| outbox.poll())
+            .filter_map(|output| match output {
+                Output::Record(record) => Some(record.durability),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(
+            durabilities,
+            [Durability::Soon, Durability::Process, Durability::Power]
+        );
     }
 
     #[test]

@@ -33,9 +33,32 @@ fn a_read_is_recorded_granted_sent_and_answered_in_that_order() {
 }
 
 #[test]
-fn a_read_must_survive_the_process_only() {
+fn a_read_must_survive_the_process_only_and_its_success_is_not_urgent() {
     let mut world = World::new();
     world.submit(&read("ana"));
+    world.settle();
+    let durabilities: Vec<Durability> = world.records.iter().map(|it| it.durability).collect();
+    let (before, after) = (Durability::Process, Durability::Soon);
+    assert_eq!(durabilities, [before, before, after, after]);
+}
+
+#[test]
+fn the_failure_of_a_read_is_urgent() {
+    let mut world = World::new().saying(in_turn(vec![Say::status(404)]));
+    world.submit(&read("ana"));
+    world.settle();
+    assert!(
+        world
+            .records
+            .iter()
+            .all(|record| record.durability == Durability::Process)
+    );
+}
+
+#[test]
+fn a_result_that_is_fetched_later_is_urgent() {
+    let mut world = World::new();
+    world.submit(&read("ana").with(|call| call.detached = true));
     world.settle();
     assert!(
         world

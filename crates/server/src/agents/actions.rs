@@ -31,7 +31,7 @@ pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
         Some(view) => wire::action_view(times, &view),
         None => wire::action(times, row),
     };
-    let reader = driver.store().reader();
+    let reader = driver.store().reader_of_all();
     let read = blocking(move || Ok((reader.attempts(id)?, opened(reader.result(id))?.is_some())));
     let (attempts, kept) = read.await?;
     let sent = attempts.iter().any(|it| may_have_left(&it.row));
@@ -147,7 +147,7 @@ pub async fn find_action(
     if let Some(row) = id.and_then(|id| in_hand(&|_| Some(id))) {
         return Ok(Some(row));
     }
-    let (reader, key) = (driver.store().reader(), name.to_owned());
+    let (reader, key) = (driver.store().reader_of_all(), name.to_owned());
     let stored = blocking(move || reader.actions_named(&key, None)).await?;
     let mut stored = stored.into_iter().map(|it| it.row).peekable();
     let is_meant = |row: &ActionRow| Some(row.requested.action) == id && whose.has(row);
@@ -177,7 +177,7 @@ pub async fn action_by_key(
 
 /// The stored result of an action, as its caller would have got it.
 pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
-    let reader = gateway.0.driver.store().reader();
+    let reader = gateway.0.driver.store().reader_of_all();
     let stored = blocking(move || {
         let row = reader.action(action)?;
         Ok((row, opened(reader.result(action))?))

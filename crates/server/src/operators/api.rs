@@ -214,7 +214,7 @@ impl Call<'_> {
             limit: self.limit()?,
             ..ActionQuery::default()
         };
-        let reader = self.gateway.0.driver.store().reader();
+        let reader = self.gateway.0.driver.store().reader_of_all();
         let rows = blocking(move || reader.actions(&query)).await?;
         let rows: Vec<Value> = rows
             .iter()
@@ -407,7 +407,7 @@ impl Call<'_> {
                 limit: 20,
                 ..ActionQuery::default()
             };
-            let reader = self.gateway.0.driver.store().reader();
+            let reader = self.gateway.0.driver.store().reader_of_all();
             let rows = blocking(move || reader.actions(&query)).await?;
             let failed = rows.iter().find(|it| it.row.state == State::FailedDefinite);
             if let Some(it) = failed {
@@ -444,7 +444,7 @@ impl Call<'_> {
             limit: self.limit()?,
             ..JournalQuery::default()
         };
-        let reader = self.gateway.0.driver.store().reader();
+        let reader = self.gateway.0.driver.store().reader_of_all();
         let rows = blocking(move || reader.journal(&query)).await?;
         let rows: Vec<Value> = rows.iter().map(journal_row).collect();
         ok(json!({ "records": rows }))

@@ -24,7 +24,7 @@ impl Call<'_> {
     pub(super) async fn escalations(&self) -> Answer {
         let all = self.parameter("all").is_some_and(|value| value == "true");
         let limit = self.limit()?;
-        let reader = self.gateway.0.driver.store().reader();
+        let reader = self.gateway.0.driver.store().reader_of_all();
         let rows = blocking(move || {
             let mut rows = reader.escalations(Asked::Open, limit)?;
             if all {
@@ -42,7 +42,7 @@ impl Call<'_> {
 
     pub(super) async fn escalation(&self, id: &str) -> Answer {
         let id = EscalationId::parse(id).ok_or_else(|| not_found("escalation"))?;
-        let reader = self.gateway.0.driver.store().reader();
+        let reader = self.gateway.0.driver.store().reader_of_all();
         let found = blocking(move || reader.escalation(id)).await?;
         let (account, it) = found.ok_or_else(|| not_found("escalation"))?;
         let mut value = wire::escalation(self.times(), account.as_ref(), &it.row);
@@ -76,7 +76,7 @@ impl Call<'_> {
             ..ActionQuery::default()
         };
         let opened = asked.row.opened_at;
-        let reader = self.gateway.0.driver.store().reader();
+        let reader = self.gateway.0.driver.store().reader_of_all();
         let rows = blocking(move || reader.actions(&query)).await?;
         Ok(rows
             .into_iter()
@@ -143,7 +143,7 @@ impl Call<'_> {
             limit: RECORDS_MAX,
             ..JournalQuery::default()
         };
-        let reader = self.gateway.0.driver.store().reader();
+        let reader = self.gateway.0.driver.store().reader_of_all();
         let rows = blocking(move || reader.journal(&query)).await?;
         dossier["records"] = rows.iter().map(journal_row).collect();
         Ok(dossier)
