@@ -154,7 +154,7 @@ impl Resume for Gateway {
             match job {
                 Some(job) => {
                     Runner::resumed(driver, cell, mailbox, job, &row)
-                        .run_from(vec![first])
+                        .run(vec![first])
                         .await;
                 }
                 None => {

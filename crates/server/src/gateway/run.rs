@@ -154,38 +154,30 @@ impl Runner {
     }
 
     /// Runs until the action has ended, beginning with mail that is there already.
-    pub async fn run_from(mut self, first: Vec<Mail>) {
-        for mail in first {
-            if self.take_in(mail).await {
-                return;
+    pub async fn run(mut self, first: Vec<Mail>) {
+        let mut first = first.into_iter();
+        loop {
+            let mail = match first.next() {
+                Some(mail) => Some(mail),
+                None => self.next_mail(OnTheWire::No).await,
+            };
+            let Some(mail) = mail else {
+                return self.answer_after_fault();
+            };
+            // With the first mail the action exists for certain: before that nothing may
+            // be promised.
+            if let Some(patience) = self.job.patience.take() {
+                self.patience = Some(Instant::now() + patience);
+            }
+            match mail {
+                Mail::Joiner(caller) => self.take_joiner(caller),
+                Mail::Output(output) => {
+                    if self.follow(output).await {
+                        return;
+                    }
+                }
             }
         }
-        self.run().await;
-    }
-
-    async fn take_in(&mut self, mail: Mail) -> bool {
-        // With the first mail the action exists for certain: before that nothing may
-        // be promised.
-        if let Some(patience) = self.job.patience.take() {
-            self.patience = Some(Instant::now() + patience);
-        }
-        match mail {
-            Mail::Joiner(caller) => {
-                self.take_joiner(caller);
-                false
-            }
-            Mail::Output(output) => self.follow(output).await,
-        }
-    }
-
-    /// Runs until the action has ended.
-    pub async fn run(mut self) {
-        while let Some(mail) = self.next_mail(OnTheWire::No).await {
-            if self.take_in(mail).await {
-                return;
-            }
-        }
-        self.answer_after_fault();
     }
 
     /// The engine lost a commit and will say no more: what it had decided about

@@ -48,7 +48,7 @@ impl Gateway {
         }
         let (caller, answer) = oneshot::channel();
         let runner = Runner::new(driver, cell, mailbox, job, Some(caller));
-        tokio::spawn(runner.run_from(first));
+        start(runner, first);
         let reply = answer.await.map_err(|_| {
             Problem::of_request(RequestCode::Internal, "the action ended without an answer")
         })?;
@@ -102,4 +102,10 @@ impl Gateway {
             false => self.join(row.requested.action).await.map(Some),
         }
     }
+}
+
+/// Lets a runner go on by itself. It is boxed, and not made inside the call's own
+/// future: the kilobytes of a whole life would be copied with every move of either.
+fn start(runner: Runner, first: Vec<Mail>) {
+    tokio::spawn(Box::pin(runner.run(first)));
 }
