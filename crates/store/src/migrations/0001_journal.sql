@@ -75,7 +75,7 @@ CREATE TABLE action (
     boot           INTEGER NOT NULL,
     at             INTEGER NOT NULL,
     wall           INTEGER NOT NULL
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX action_open  ON action (account) WHERE open = 1;
 CREATE INDEX action_key   ON action (key, account, id) WHERE key IS NOT NULL;
 CREATE INDEX action_state ON action (state, id);
