@@ -14,6 +14,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// A call makes and drops some hundreds of small values, on two threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let args = args::Args::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
