@@ -200,6 +200,7 @@ impl World {
         };
         let submit = Submit {
             marker: Marker::None,
+            earlier: None,
             requested: Arc::new(requested),
             setup,
             hold_until: Moment::NEVER,
@@ -314,6 +315,7 @@ fn requested() -> Result<Requested, NameError> {
         payload_bytes: 0,
         replayable: true,
         key: None,
+        earlier: None,
         deadline: Moment::NEVER,
         detached: false,
         authorised_by: "configuration as agent".to_owned(),

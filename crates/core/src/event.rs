@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::action::budget::Used;
 use crate::action::outcome::Certainty;
 use crate::cost::Cost;
 use crate::id::{
@@ -92,6 +93,9 @@ pub struct Requested {
     pub replayable: bool,
     /// The idempotency key, taken from the agent or made for it.
     pub key: Option<String>,
+    /// What earlier calls with its key used up of the budgets that they share;
+    /// `None` if there were none.
+    pub earlier: Option<Used>,
     /// Nothing of it is sent after this.
     pub deadline: Moment,
     /// Whether it goes on when its caller is gone (`respond-async`, or a write once sent).

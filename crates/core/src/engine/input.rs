@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::action::budget::Used;
 use crate::action::outcome::Evidence;
 use crate::cost::Cost;
 use crate::event::{Found, Requested};
 use crate::id::{ActionId, AttemptNo, Operator, Scope};
 use crate::observe::Facts;
 use crate::policy::{ClassLimits, Profile};
+use crate::record::ActionRow;
 use crate::time::{Draw, Moment, Span};
 use crate::word::Choice;
 
@@ -81,6 +83,28 @@ pub struct Submit {
     pub task: TaskAllowance,
     /// Whether the agent's library says that it repeats a call.
     pub marker: Marker,
+    /// The latest action of its key that the tables have, if that may be sent anew.
+    pub earlier: Option<Earlier>,
+}
+
+/// An ended action whose key comes back: what it used up stays used, whether or
+/// not the engine remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Earlier {
+    /// The action.
+    pub action: ActionId,
+    /// What its key has used up.
+    pub used: Used,
+}
+
+impl Earlier {
+    /// What a row of the tables says of its key.
+    pub fn of(row: &ActionRow) -> Earlier {
+        Earlier {
+            action: row.requested.action,
+            used: row.used(),
+        }
+    }
 }
 
 /// What a call says of itself about being a repeat (R-RETRY-3).

@@ -62,7 +62,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use decision::DecisionError;
 pub use explain::{ActionView, QueueView};
 pub use input::{
-    BodyEnd, Chance, Decision, LookupReport, Marker, Report, Resumption, Setup, Submit,
+    BodyEnd, Chance, Decision, Earlier, LookupReport, Marker, Report, Resumption, Setup, Submit,
     TaskAllowance,
 };
 pub use live::Leave;

@@ -16,6 +16,7 @@
 use std::sync::Arc;
 
 use super::Illegal;
+use crate::action::budget::Used;
 use crate::action::outcome::Certainty;
 use crate::event::{CancelledBy, Event, Found, Requested};
 use crate::id::{AttemptNo, EscalationId};
@@ -225,6 +226,16 @@ impl ActionRow {
         }
         self.version += 1;
         Ok(())
+    }
+
+    /// What counts against the budgets of its key: its own, and what earlier
+    /// calls with it used up.
+    pub fn used(&self) -> Used {
+        let earlier = self.requested.earlier.unwrap_or_default();
+        Used {
+            attempts: self.attempts.saturating_add(earlier.attempts),
+            waited: self.waited + earlier.waited,
+        }
     }
 
     /// Whether a later call with its key may be sent: it has ended, certainly

@@ -281,6 +281,65 @@ fn budgets_of_a_waiting_action_are_those_that_it_had() {
     assert!(world.sends(id).len() <= 3, "{:?}", world.sends(id));
 }
 
+/// A key that its provider always refuses, with three attempts in all.
+fn refused_key(detached: bool) -> (World, Call) {
+    let call = keyed("ana", "k1").held(secs(8)).with(|call| {
+        call.limits = Some(ClassTable::default().idempotent_write);
+        call.detached = detached;
+    });
+    (World::new().saying(always(Say::wait(5))), call)
+}
+
+#[test]
+fn a_key_that_comes_back_after_restarts_has_only_what_is_left_of_its_budgets() {
+    let (mut world, call) = refused_key(false);
+    let mut waited = Vec::new();
+    for _ in 0..6 {
+        let id = world.submit(&call);
+        world.pass(secs(100));
+        waited.extend(world.durable.action(id).map(|row| row.used().waited));
+        world.crash();
+    }
+    assert_eq!(world.arrivals.len(), 3, "{:?}", world.arrivals);
+    assert!(waited.is_sorted(), "waits are summed: {waited:?}");
+}
+
+#[test]
+fn a_key_without_attempts_left_takes_its_result_before_and_after_a_restart() {
+    let (mut world, call) = refused_key(false);
+    let mut ended = Vec::new();
+    while world.arrivals.len() < 3 {
+        ended.push(world.submit(&call));
+        world.pass(secs(100));
+    }
+    for _life in 0..2 {
+        let again = world.submit(&call);
+        assert_eq!(
+            world.reply(again),
+            Some(&Reply::Joined(*ended.last().unwrap()))
+        );
+        world.crash();
+    }
+    assert_eq!(world.arrivals.len(), 3);
+}
+
+#[test]
+fn a_call_that_waits_through_a_restart_keeps_what_its_key_used_up_before() {
+    let (mut world, call) = refused_key(false);
+    world.submit(&call);
+    world.pass(secs(100));
+    let before = world.arrivals.len();
+    assert!((1..3).contains(&before), "{before}");
+    let call = call.with(|call| call.detached = true);
+    world.submit(&call);
+    for _ in 0..4 {
+        world.pass(ms(250));
+        world.crash();
+    }
+    world.settle();
+    assert_eq!(world.arrivals.len(), 3, "{:?}", world.arrivals);
+}
+
 #[test]
 fn a_deadline_holds_after_a_restart() {
     let call = read("ana").with(|call| {

@@ -119,6 +119,7 @@ impl World {
             payload_bytes: 0,
             replayable: true,
             key: None,
+            earlier: None,
             deadline: Moment::NEVER,
             detached: true,
             authorised_by: "agent token".to_owned(),
@@ -130,6 +131,7 @@ impl World {
             hold_until: Moment::NEVER,
             task: TaskAllowance::UNLIMITED,
             marker: Marker::None,
+            earlier: None,
         };
         self.driver.submit(&self.cell, submit, None);
         (id, mailbox)

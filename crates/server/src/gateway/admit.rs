@@ -37,6 +37,7 @@ use super::respond::Out;
 use super::resume::StoredHead;
 use super::serve::{Gateway, Given};
 use super::spool::{Replay, Spool, SpoolLimits};
+use super::submit::OfKey;
 use crate::auth::Caller;
 use crate::auth::headers_in::{ActionKey, AnswerMode, Asked};
 use crate::config::settings::{ProviderSettings, ScopedCall, SendNewOperation};
@@ -139,14 +140,16 @@ impl Gateway {
             payload_bytes: spool.read(),
             replayable,
             key: key.clone(),
+            earlier: None,
             deadline: deadline(now, &asked, driver.task_deadline(&task)),
             detached: respond_async,
             authorised_by: format!("{} as {}", caller.authority().word(), caller.agent()),
             parent: None,
         });
-        if let Some(reply) = self.earlier_result(&requested, &owner.account).await? {
-            return Ok(reply);
-        }
+        let earlier = match self.stored_of_key(&requested, &owner.account).await? {
+            OfKey::Free(earlier) => earlier,
+            OfKey::Answered(reply) => return Ok(reply),
+        };
         if let Err(state) = driver.takes_calls() {
             let problem = Problem::of_action(Code::AuditUnavailable).because(&state.to_string());
             return Err(Box::new(problem.retry_after(Some(1))));
@@ -176,6 +179,7 @@ impl Gateway {
             setup,
             hold_until: now + asked.held(policy.settings.hold),
             task: allowance,
+            earlier,
         };
         let job = Job {
             upstream: Arc::clone(&self.0.upstream),

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use rategov_core::action::budget::Used;
 use rategov_core::action::outcome::Certainty;
 use rategov_core::cost::Cost;
 use rategov_core::event::{CancelledBy, Decider, Event, Found, Requested, ScopeChange};
@@ -31,6 +32,11 @@ mirror_enum! { Source as SourceForm {
 
 mirror_struct! { Cost as CostForm { requests: u32, } }
 
+mirror_struct! { Used as UsedForm {
+    waited: Span,
+    attempts: u16,
+} }
+
 mirror_struct! { Requested as RequestedForm {
     key: Option<String>,
     goal: Option<String>,
@@ -42,6 +48,7 @@ mirror_struct! { Requested as RequestedForm {
     method: String,
     parent: Option<ActionId>,
     account: Account,
+    earlier: Option<Used>,
     deadline: Moment,
     detached: bool,
     endpoint: Endpoint,

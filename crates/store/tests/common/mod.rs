@@ -215,6 +215,7 @@ pub(crate) fn requested(account_name: &str, n: u128) -> Requested {
         payload_bytes: 12,
         replayable: true,
         key: Some(format!("rec-{n}")),
+        earlier: None,
         deadline: moment(3_600),
         detached: false,
         authorised_by: "policy default".to_owned(),

@@ -179,6 +179,7 @@ impl Call {
             payload_bytes: 10,
             replayable: self.replayable,
             key: self.key.clone(),
+            earlier: None,
             deadline: self.deadline.map_or(Moment::NEVER, |span| now + span),
             detached: self.detached,
             authorised_by: "agent token".to_owned(),
@@ -190,6 +191,7 @@ impl Call {
             hold_until: now + self.hold,
             task: self.task_allows,
             marker: self.marker,
+            earlier: None,
         }
     }
 }

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rategov_core::action::outcome::Evidence;
 use rategov_core::engine::{
-    BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Refusal, Report,
-    Resumption, Setup, TaskAllowance,
+    BodyEnd, Chance, Decision, DecisionError, Earlier, Engine, LookupReport, Output, Refusal,
+    Report, Resumption, Setup, TaskAllowance,
 };
-use rategov_core::event::{CancelledBy, Record};
+use rategov_core::event::{CancelledBy, Record, Requested};
 use rategov_core::fold::Fold;
 use rategov_core::id::{ActionId, AttemptNo, EscalationId, Operator, RecordSeq};
 use rategov_core::ledger::Change;
@@ -144,9 +144,19 @@ impl World {
         self.setups.insert(id, call.setup());
         self.calls.insert(id, call.clone());
         let (now, chance) = (self.now, self.chance());
-        let submit = call.submit(now, id);
+        let mut submit = call.submit(now, id);
+        submit.earlier = self.earlier(&submit.requested);
         self.engine.handle_submit(now, chance, submit);
         self.pump();
+    }
+
+    /// What the tables say of the last call with its key.
+    fn earlier(&self, requested: &Requested) -> Option<Earlier> {
+        let same_key = |row: &&ActionRow| row.requested.key == requested.key;
+        requested.key.as_ref()?;
+        let latest = self.durable.actions().filter(same_key).last()?;
+        let may = latest.may_be_sent_anew() && requested.repeats(&latest.requested);
+        may.then(|| Earlier::of(latest))
     }
 
     pub(crate) fn cancel(&mut self, id: ActionId) {
