@@ -304,6 +304,7 @@ fn requested() -> Result<Requested, NameError> {
         credential: Credential::new("bench/bench#own")?,
         agent: Agent::new("agent")?,
         task: None,
+        task_stops: 0,
         goal: None,
         priority: Priority::Normal,
         class: Class::Read,

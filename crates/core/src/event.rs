@@ -71,6 +71,8 @@ pub struct Requested {
     pub agent: Agent,
     /// On behalf of which goal; `None` is the agent's default task.
     pub task: Option<Task>,
+    /// How often its task had been told to stop when it was admitted.
+    pub task_stops: u32,
     /// The goal in the agent's words, if it gave any.
     pub goal: Option<String>,
     /// Its rank.
@@ -351,6 +353,8 @@ pub enum Event {
         goal: Option<String>,
         /// Nothing of it is sent after this.
         deadline: Moment,
+        /// How often a task of this name was told to stop, as far as is known.
+        stops: u32,
     },
     /// A task spent some of its budget.
     TaskCharged {
@@ -363,7 +367,8 @@ pub enum Event {
         /// Waited time so far.
         waited: Span,
     },
-    /// A task ended; nothing of it ever sends again.
+    /// A task was told to stop: nothing that it has in hand is ever sent again, and
+    /// it ends, if it has a name.
     TaskCancelled {
         /// The task.
         task: Task,

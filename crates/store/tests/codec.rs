@@ -179,6 +179,7 @@ fn events() -> Vec<Event> {
             agent: agent("a"),
             goal: None,
             deadline: moment(7),
+            stops: 2,
         },
         Event::TaskCharged {
             task: task("t"),
@@ -298,7 +299,7 @@ fn another_version_is_named_before_anything_else_is_judged() {
 #[test]
 fn a_field_that_came_later_reads_as_none_in_an_older_record() {
     let fact = fact(asked("ops", 1));
-    for later in ["earlier"] {
+    for later in ["earlier", "task_stops"] {
         let bytes = changed(&fact, |map| {
             let event = map[4].1.as_map_mut().unwrap();
             let fields = event[0].1.as_map_mut().unwrap();

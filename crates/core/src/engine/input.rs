@@ -64,10 +64,10 @@ pub struct Setup {
 /// How an action goes on that a restart found.
 #[derive(Clone, Debug)]
 pub struct Resumption {
-    /// How it is to be treated, as its route says now.
-    pub setup: Setup,
-    /// What its task still allows.
-    pub task: TaskAllowance,
+    /// How it is to be treated, as its route says now; `None` if it has none any more.
+    pub setup: Option<Setup>,
+    /// What its task still allows; `None` if that was told to stop since.
+    pub task: Option<TaskAllowance>,
 }
 
 /// A call that asks to be sent.
@@ -124,6 +124,8 @@ pub struct TaskAllowance {
     pub retries: u32,
     /// Waiting left.
     pub wait: Span,
+    /// How often it was told to stop so far.
+    pub stops: u32,
 }
 
 impl TaskAllowance {
@@ -131,6 +133,7 @@ impl TaskAllowance {
     pub const UNLIMITED: TaskAllowance = TaskAllowance {
         retries: u32::MAX,
         wait: Span::MAX,
+        stops: 0,
     };
 }
 

@@ -129,6 +129,7 @@ impl Gateway {
             credential: owner.credential.clone(),
             agent: caller.agent().clone(),
             task: caller.task(&asked).cloned(),
+            task_stops: allowance.stops,
             goal: asked.goal.as_deref().map(bounded_text),
             priority: caller.priority(asked.priority),
             class: route.class,

@@ -105,12 +105,11 @@ impl World {
             Ok(allowance) => {
                 submit.task = allowance;
                 let of_task = deadline.unwrap_or(Moment::NEVER);
-                if of_task < submit.requested.deadline {
-                    submit.requested = Arc::new(Requested {
-                        deadline: of_task,
-                        ..Requested::clone(&submit.requested)
-                    });
-                }
+                submit.requested = Arc::new(Requested {
+                    task_stops: allowance.stops,
+                    deadline: of_task.min(submit.requested.deadline),
+                    ..Requested::clone(&submit.requested)
+                });
                 Ok(Some(submit))
             }
             Err(refusal) => {
@@ -163,6 +162,7 @@ impl World {
             task: operation
                 .task
                 .map(|n| Task::new(&format!("task-{n}")).expect("short printable ASCII")),
+            task_stops: 0,
             goal: None,
             priority: operation.priority,
             class: kind.class(),
@@ -248,12 +248,17 @@ impl World {
     }
 
     /// The engines hear that a task ended.
-    pub(super) fn task_ended(&mut self, key: &TaskKey, by: &CancelledBy) -> Result<(), Broken> {
+    pub(super) fn task_ended(
+        &mut self,
+        key: &TaskKey,
+        stops: u32,
+        by: &CancelledBy,
+    ) -> Result<(), Broken> {
         for site in 0..self.scenario.places.len() {
             let (now, chance) = (self.now, self.chance());
             if let Some(cell) = self.cell(site) {
                 cell.engine
-                    .handle_task_cancelled(now, chance, &key.0, &key.1, by);
+                    .handle_task_cancelled(now, chance, key, stops, by);
             }
             self.pump(site)?;
         }

@@ -56,6 +56,8 @@ mirror_struct! { Requested as RequestedForm {
     provider: Provider,
     credential: Credential,
     replayable: bool,
+    #[serde(default)]
+    task_stops: u32,
     fingerprint: Fingerprint,
     authorised_by: String,
     payload_bytes: u64,
@@ -203,6 +205,8 @@ mirror_enum! { Event as EventForm {
         goal: Option<String>,
         task: Task,
         agent: Agent,
+        #[serde(default)]
+        stops: u32,
         deadline: Moment,
     },
     TaskCharged {

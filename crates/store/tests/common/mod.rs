@@ -204,6 +204,7 @@ pub(crate) fn requested(account_name: &str, n: u128) -> Requested {
         credential: Credential::new("live").unwrap(),
         agent: agent("sync-bot"),
         task: Some(task("sync-482")),
+        task_stops: 0,
         goal: Some("copy the records".to_owned()),
         priority: Priority::Normal,
         class: Class::IdempotentWrite,

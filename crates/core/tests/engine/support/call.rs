@@ -168,6 +168,7 @@ impl Call {
             credential: Credential::new("billing/ops#1").unwrap(),
             agent: Agent::new(&self.agent).unwrap(),
             task: self.task.as_deref().map(|task| Task::new(task).unwrap()),
+            task_stops: 0,
             goal: None,
             priority: self.priority,
             class: self.class,

@@ -70,6 +70,8 @@ pub(crate) struct World {
     pub(crate) outputs: Vec<(Moment, Output)>,
     pub(crate) changes: Vec<Change>,
     pub(crate) task: TaskAllowance,
+    /// Whether a restart finds that the task of every call was told to stop.
+    pub(crate) task_stopped: bool,
     pub(crate) faulted: bool,
     policy: AccountPolicy,
     pub(super) setups: BTreeMap<ActionId, Setup>,
@@ -106,6 +108,7 @@ impl World {
             outputs: Vec::new(),
             changes: Vec::new(),
             task: TaskAllowance::UNLIMITED,
+            task_stopped: false,
             faulted: false,
             policy,
             setups: BTreeMap::new(),
@@ -245,10 +248,12 @@ impl World {
         self.faulted = false;
         self.folded = self.durable.clone();
         let tables = self.durable.tables(self.now, secs(3_600));
-        let routed = self.setups.iter().filter(|(id, _)| has_route(**id));
-        let resumptions: BTreeMap<ActionId, Resumption> = routed
+        let resumptions: BTreeMap<ActionId, Resumption> = self
+            .setups
+            .iter()
             .map(|(id, setup)| {
-                let (setup, task) = (setup.clone(), self.task);
+                let setup = has_route(*id).then(|| setup.clone());
+                let task = (!self.task_stopped).then_some(self.task);
                 (*id, Resumption { setup, task })
             })
             .collect();
