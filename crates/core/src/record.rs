@@ -109,6 +109,8 @@ pub struct ScopeRow {
     pub hold_level: u32,
     /// Whether it was found not to have its declared shape.
     pub misdeclared: bool,
+    /// Whether what it is closed for is a used-up quota, and no rate.
+    pub exhausted: bool,
     /// Where this came from, in words.
     pub source: String,
 }

@@ -9,9 +9,10 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::Error;
 
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_stops.sql"),
+    include_str!("migrations/0003_exhausted.sql"),
 ];
 
 /// The newest form that this program knows.

@@ -57,6 +57,7 @@ fn events() -> Vec<Event> {
         epoch: 3,
         hold_level: 1,
         misdeclared: false,
+        exhausted: true,
         source: "HTTP 429 Retry-After".to_owned(),
     };
     let escalation = EscalationId(u128::MAX);

@@ -49,6 +49,7 @@ fn closed_scope(until_s: u64) -> Event {
         epoch: 1,
         hold_level: 0,
         misdeclared: true,
+        exhausted: false,
         source: "HTTP 429 Retry-After".to_owned(),
     };
     Event::Scope(Box::new(ScopeChange {
@@ -320,7 +321,7 @@ fn what_ended_long_ago_is_swept_and_the_log_keeps_it() {
 }
 
 /// What the first form of the database did not have.
-const LATER_COLUMNS: [(&str, &str); 1] = [("task", "stops")];
+const LATER_COLUMNS: [(&str, &str); 2] = [("task", "stops"), ("scope", "exhausted")];
 
 #[test]
 fn a_database_of_an_earlier_program_is_read_and_brought_up() {

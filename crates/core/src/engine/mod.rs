@@ -285,6 +285,7 @@ impl Engine {
         let scope = change.scope();
         let (modes, why) = match change {
             Change::Mode { from, to, why, .. } => (Some((*from, *to)), why.as_str()),
+            Change::Held { why, .. } => (None, why.as_str()),
             _ => (None, "a limit was learnt"),
         };
         if modes.is_none() && saved.contains(scope) {

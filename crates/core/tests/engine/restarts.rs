@@ -151,6 +151,21 @@ fn what_runs_without_its_caller_waits_on_behind_the_same_hold() {
 }
 
 #[test]
+fn a_hold_that_was_lengthened_stands_after_a_restart_for_all_of_it() {
+    for longer in [Say::wait(30), Say::wait(30).after(ms(400))] {
+        let mut world = World::new().saying(in_turn(vec![Say::wait(5), longer]));
+        world.submit(&read("ana"));
+        world.submit(&read("bob"));
+        world.pass(secs(1));
+        let refused = world.arrivals[1].at + ms(100);
+        world.crash();
+        let id = world.submit(&read("cyd"));
+        world.settle();
+        assert!(refused + secs(30) <= world.sends(id)[0]);
+    }
+}
+
+#[test]
 fn a_question_stays_open_with_its_time() {
     let mut world = World::new().saying(always(Say::lost()));
     let id = world.submit(&write("ana"));

@@ -85,6 +85,8 @@ mirror_struct! { ScopeRow as ScopeRowForm {
     window: Option<Span>,
     spacing: Option<Span>,
     reset_at: Option<Moment>,
+    #[serde(default)]
+    exhausted: bool,
     remaining: Option<u64>,
     hold_level: u32,
     misdeclared: bool,
