@@ -310,6 +310,7 @@ fn requested() -> Result<Requested, NameError> {
         class: Class::Read,
         method: "GET".to_owned(),
         endpoint: Endpoint::new("GET /records/{id}")?,
+        model: None,
         path: "/records/17".to_owned(),
         fingerprint: Fingerprint([7; 16]),
         payload_digest: [0; 32],

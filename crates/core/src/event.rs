@@ -83,6 +83,8 @@ pub struct Requested {
     pub method: String,
     /// The endpoint's template.
     pub endpoint: Endpoint,
+    /// The model that it names, in its path or body.
+    pub model: Option<String>,
     /// The path without query.
     pub path: String,
     /// Hash of what is asked, for look-alikes.

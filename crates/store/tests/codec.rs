@@ -38,6 +38,7 @@ fn events() -> Vec<Event> {
         ..requested("ops", 2)
     };
     let again = rategov_core::event::Requested {
+        model: Some("gpt-4o".to_owned()),
         earlier: Some(Used {
             attempts: 2,
             waited: Span::from_secs(31),
@@ -300,7 +301,7 @@ fn another_version_is_named_before_anything_else_is_judged() {
 #[test]
 fn a_field_that_came_later_reads_as_none_in_an_older_record() {
     let fact = fact(asked("ops", 1));
-    for later in ["earlier", "task_stops"] {
+    for later in ["model", "earlier", "task_stops"] {
         let bytes = changed(&fact, |map| {
             let event = map[4].1.as_map_mut().unwrap();
             let fields = event[0].1.as_map_mut().unwrap();

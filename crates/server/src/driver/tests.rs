@@ -138,6 +138,7 @@ impl World {
             class,
             method: "GET".to_owned(),
             endpoint: Endpoint::new("GET /records").unwrap(),
+            model: None,
             path: "/records".to_owned(),
             fingerprint: Fingerprint([1; 16]),
             payload_digest: [0; 32],

@@ -135,6 +135,7 @@ impl Gateway {
             class: route.class,
             method: head.method.as_str().to_owned(),
             endpoint: route.endpoint.clone(),
+            model,
             path: bounded_text(&path),
             fingerprint: self.fingerprint(&owner.account, &head, body, &spool),
             payload_digest: *spool.digest(),

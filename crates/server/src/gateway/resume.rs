@@ -28,7 +28,6 @@ use super::serve::Gateway;
 use super::spool::{Spool, SpoolError, SpoolLimits};
 use crate::config::settings::ScopedCall;
 use crate::driver::{Cell, Mailbox, Resume};
-use crate::route::model_of;
 use crate::route::template::Parameters;
 
 /// How often room for a stored body is asked for, and how long between two tries.
@@ -115,7 +114,7 @@ impl Resume for Gateway {
             &requested.account,
             &ScopedCall {
                 endpoint: &requested.endpoint,
-                model: model_of(&route.parameters, &[]).as_deref(),
+                model: requested.model.as_deref(),
                 credential: Some(&requested.credential),
             },
         );

@@ -168,6 +168,7 @@ impl World {
             class: kind.class(),
             method: method.to_owned(),
             endpoint: Endpoint::new(&format!("{method} {path}")).expect("short printable ASCII"),
+            model: None,
             path: path.to_owned(),
             fingerprint: Fingerprint(fingerprint),
             payload_digest: [op as u8; 32],

@@ -44,6 +44,7 @@ mirror_struct! { Requested as RequestedForm {
     task: Option<Task>,
     agent: Agent,
     class: Class,
+    model: Option<String>,
     action: ActionId,
     method: String,
     parent: Option<ActionId>,

@@ -210,6 +210,7 @@ pub(crate) fn requested(account_name: &str, n: u128) -> Requested {
         class: Class::IdempotentWrite,
         method: "POST".to_owned(),
         endpoint: Endpoint::new("POST /records").unwrap(),
+        model: None,
         path: "/records".to_owned(),
         fingerprint: Fingerprint([7; 16]),
         payload_digest: [9; 32],

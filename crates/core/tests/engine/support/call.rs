@@ -174,6 +174,7 @@ impl Call {
             class: self.class,
             method: if self.class.is_write() { "POST" } else { "GET" }.to_owned(),
             endpoint: Endpoint::new("GET /records/{id}").unwrap(),
+            model: None,
             path: self.path.clone(),
             fingerprint: Fingerprint(fingerprint),
             payload_digest: [self.body; 32],
