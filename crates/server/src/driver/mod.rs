@@ -205,7 +205,7 @@ impl Driver {
     }
 
     /// Hands a call to its account's engine. `payload` is kept with the record
-    /// of a write that may be re-sent.
+    /// of a call that a restart may send.
     pub fn submit(&self, cell: &Arc<Cell>, submit: Submit, payload: Option<Attachment>) {
         if let Some(payload) = payload {
             self.0.attachments.put(submit.requested.action, payload);

@@ -22,6 +22,7 @@ use rategov_core::event::{Requested, bounded_text};
 use rategov_core::id::{Account, ActionId, Fingerprint, Provider, Task};
 use rategov_core::tasks::{DEFAULT_TASK, TaskKey};
 use rategov_core::time::{Moment, Span};
+use rategov_core::word::Class;
 use rategov_store::{Attachment, Payload as StoredPayload};
 
 use super::destination::Destination;
@@ -69,6 +70,24 @@ struct Way<'p> {
     owner: Owner<'p>,
 }
 
+/// What a call must survive until it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outlives {
+    /// A restart sends it, or sends it again: a write, or what runs without its caller.
+    Restart,
+    /// It ends with its caller.
+    Nothing,
+}
+
+impl Outlives {
+    fn of(class: Class, asked: &Asked) -> Outlives {
+        match class.is_write() || asked.answer == AnswerMode::Async {
+            true => Outlives::Restart,
+            false => Outlives::Nothing,
+        }
+    }
+}
+
 /// A body that was taken in.
 struct Taken {
     spool: Spool,
@@ -91,7 +110,9 @@ impl Gateway {
             ..
         } = call;
         let (head, framing) = way.head(parts, query.as_deref(), key.as_deref())?;
-        let Taken { spool, contents } = self.take_body(&policy, &way, framing, body).await?;
+        let outlives = Outlives::of(way.route.class, &asked);
+        let taken = self.take_body(&policy, outlives, framing, body).await?;
+        let Taken { spool, contents } = taken;
         let Way {
             settings,
             destination,
@@ -156,7 +177,7 @@ impl Gateway {
             let problem = Problem::of_action(Code::AuditUnavailable).because(&state.to_string());
             return Err(Box::new(problem.retry_after(Some(1))));
         }
-        let payload = (route.class.is_write() && replayable)
+        let payload = (outlives == Outlives::Restart && replayable)
             .then(|| stored_payload(id, &head, &owner.slot, contents.as_ref(), &spool))
             .flatten();
         let setup = Setup {
@@ -247,12 +268,12 @@ impl Gateway {
         })
     }
 
-    /// Takes the body in. A write's is kept whole, so that a restart can send it
-    /// again; of other calls only the model's name is wanted.
+    /// Takes the body in. What outlives a restart is kept whole, so that it can be
+    /// sent again; of other calls only the model's name is wanted.
     async fn take_body(
         &self,
         policy: &Policy,
-        way: &Way<'_>,
+        outlives: Outlives,
         framing: Framing,
         body: Incoming,
     ) -> Given<Taken> {
@@ -264,10 +285,9 @@ impl Gateway {
         let spool = Spool::take(body, framing, &limits, &self.0.budget)
             .await
             .map_err(spool_refusal)?;
-        let at_most = if way.route.class.is_write() {
-            policy.settings.max_replay_body
-        } else {
-            MODEL_BYTES_MAX
+        let at_most = match outlives {
+            Outlives::Restart => policy.settings.max_replay_body,
+            Outlives::Nothing => MODEL_BYTES_MAX,
         };
         let contents = spool.contents(at_most).await.ok().flatten();
         Ok(Taken { spool, contents })
@@ -388,7 +408,7 @@ fn patience(asked: &Asked) -> Option<Duration> {
     }
 }
 
-/// What is kept of a write so that it can be sent again after a restart.
+/// What is kept of a call so that it can be sent again after a restart.
 fn stored_payload(
     id: ActionId,
     head: &request::Parts,

@@ -1,9 +1,9 @@
 //! Taking up what a restart found: how each action is to be treated, and its runner.
 //!
-//! What is stored of a write is its head without credentials, and its body. The
-//! credential is added anew from the configuration. A pass-through credential is
-//! never stored: such an action is not looked up or sent, so its look-ups end
-//! without an answer and a person is asked.
+//! What is stored of a write, and of what runs without its caller, is its head
+//! without credentials, and its body. The credential is added anew from the
+//! configuration. A pass-through credential is never stored: such an action is not
+//! looked up or sent, so its look-ups end without an answer and a person is asked.
 
 use std::sync::Arc;
 use std::time::Duration;
