@@ -176,11 +176,10 @@ impl Engine {
         said: &Said,
     ) {
         let by = &said.by;
-        let (effect, _) = choices::effect(choice, applied);
         let Some(live) = self.actions.get_mut(&id) else {
             return;
         };
-        match effect {
+        match choices::effect(choice) {
             Effect::LookUp => {
                 live.lookups_before = live.row.lookups;
                 let why = format!("operator {by} asks for a look-up");
