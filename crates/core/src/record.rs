@@ -6,7 +6,7 @@
 
 mod action;
 
-pub use action::{ActionRow, SUPERSEDED};
+pub use action::{ActionRow, SUPERSEDED, WITHDRAWN};
 
 use crate::action::outcome::Certainty;
 use crate::cost::Cost;

@@ -9,10 +9,11 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::Error;
 
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_stops.sql"),
     include_str!("migrations/0003_exhausted.sql"),
+    include_str!("migrations/0004_uncounted.sql"),
 ];
 
 /// The newest form that this program knows.

@@ -321,7 +321,11 @@ fn what_ended_long_ago_is_swept_and_the_log_keeps_it() {
 }
 
 /// What the first form of the database did not have.
-const LATER_COLUMNS: [(&str, &str); 2] = [("task", "stops"), ("scope", "exhausted")];
+const LATER_COLUMNS: [(&str, &str); 3] = [
+    ("task", "stops"),
+    ("scope", "exhausted"),
+    ("action", "uncounted"),
+];
 
 #[test]
 fn a_database_of_an_earlier_program_is_read_and_brought_up() {
@@ -335,7 +339,10 @@ fn a_database_of_an_earlier_program_is_read_and_brought_up() {
         stops: 0,
     };
     world.write_all(&Source::Tasks, [(300, opened)]);
-    world.write_all(&engine(OPS), [(310, closed_scope(400))]);
+    world.write_all(
+        &engine(OPS),
+        [(310, asked(OPS, 1)), (310, closed_scope(400))],
+    );
     world.store.close().unwrap();
     let db = Connection::open(folder.path().join("journal.db")).unwrap();
     for (table, column) in LATER_COLUMNS {
@@ -345,9 +352,13 @@ fn a_database_of_an_earlier_program_is_read_and_brought_up() {
     db.pragma_update(None, "user_version", 1).unwrap();
     drop(db);
 
-    let rows = |reader: &Reader| (reader.tasks(9).unwrap(), reader.scopes().unwrap());
+    let rows = |reader: &Reader| {
+        let action = reader.action(action(1)).unwrap();
+        (action, reader.tasks(9).unwrap(), reader.scopes().unwrap())
+    };
     let before = rows(&Reader::open(folder.path()).unwrap());
-    assert_eq!(before.0.len(), 1);
+    assert_eq!((before.1.len(), before.2.len()), (1, 1));
+    assert!(before.0.is_some());
     let world = World::open(folder.path());
     assert_eq!(rows(&world.store.reader()), before);
 }

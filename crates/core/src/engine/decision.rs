@@ -186,7 +186,6 @@ impl Engine {
                 self.start_look_up(now, id, now, &why);
             }
             Effect::SendOnce | Effect::WaitOn | Effect::RecordLimit => {
-                live.extra_attempts += 1;
                 let why = format!("operator {by} decided");
                 self.schedule_attempt(now, id, now, Cause::Person, &why, Budgets::Waived);
             }

@@ -93,8 +93,6 @@ pub(super) struct Live {
     pub(super) wait_until: Moment,
     /// What its task allowed when it was last asked.
     pub(super) task: TaskAllowance,
-    /// Sends that a person allowed beyond its class's attempts.
-    pub(super) extra_attempts: u16,
     /// Look-ups made before a person asked for new ones.
     pub(super) lookups_before: u16,
     pub(super) last_word: LastWord,
@@ -116,7 +114,6 @@ impl Live {
             caller: Caller::Gone,
             wait_until: Moment::NEVER,
             task: TaskAllowance::UNLIMITED,
-            extra_attempts: 0,
             lookups_before: 0,
             last_word: LastWord::Nothing,
             last_outcome: None,
@@ -149,11 +146,7 @@ impl Live {
 
     /// What counts against the limits of its class.
     pub(super) fn used(&self) -> Used {
-        let used = self.row.used();
-        Used {
-            attempts: used.attempts.saturating_sub(self.extra_attempts),
-            ..used
-        }
+        self.row.used()
     }
 
     /// Look-ups that count against their budget.

@@ -23,7 +23,7 @@ use crate::action::outcome::Certainty;
 use crate::event::{CancelledBy, Event, Found, Requested};
 use crate::id::{AttemptNo, EscalationId};
 use crate::time::{Moment, Span};
-use crate::word::{Choice, Outcome, State};
+use crate::word::{Cause, Choice, Outcome, State};
 
 /// One action as a restart needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub struct ActionRow {
     pub version: u32,
     /// Attempts opened so far.
     pub attempts: AttemptNo,
+    /// Those among them that count against no budget: called back before they left,
+    /// or allowed by a person.
+    pub uncounted: u16,
     /// Look-ups made so far.
     pub lookups: u16,
     /// Time booked as waited after the first attempt.
@@ -69,6 +72,9 @@ pub struct ActionRow {
     pub code: String,
 }
 
+/// The word in a result for an attempt that was called back before it left.
+pub const WITHDRAWN: &str = "withdrawn";
+
 /// The [`ActionRow::code`] of an action that a person has replaced by another.
 pub const SUPERSEDED: &str = "superseded";
 
@@ -81,6 +87,7 @@ impl ActionRow {
             state: State::Admitted,
             version: 1,
             attempts: 0,
+            uncounted: 0,
             lookups: 0,
             waited: Span::ZERO,
             not_before: at,
@@ -139,11 +146,13 @@ impl ActionRow {
         match event {
             Event::ActionSent {
                 attempt,
+                cause,
                 waited,
                 key_safe_until,
                 ..
             } => {
                 self.attempts = *attempt;
+                self.uncounted += u16::from(*cause == Cause::Person);
                 self.last_sent_at = Some(at);
                 self.waited = *waited;
                 self.key_safe_until = *key_safe_until;
@@ -154,13 +163,17 @@ impl ActionRow {
                 outcome,
                 status,
                 operation_id,
+                error_code,
                 ..
             } => {
+                let never_left = *certainty == Certainty::NotSent;
+                let withdrawn = never_left && error_code.as_deref() == Some(WITHDRAWN);
+                self.uncounted += u16::from(withdrawn);
                 self.last_status = status.or(self.last_status);
                 if operation_id.is_some() {
                     self.operation_id.clone_from(operation_id);
                 }
-                if *certainty != Certainty::NotSent {
+                if !never_left {
                     self.maybe_arrived = true;
                     self.last_sent_at = Some(at);
                 }
@@ -229,8 +242,9 @@ impl ActionRow {
     /// calls with it used up.
     pub fn used(&self) -> Used {
         let earlier = self.requested.earlier.unwrap_or_default();
+        let counted = self.attempts.saturating_sub(self.uncounted);
         Used {
-            attempts: self.attempts.saturating_add(earlier.attempts),
+            attempts: counted.saturating_add(earlier.attempts),
             waited: self.waited + earlier.waited,
         }
     }

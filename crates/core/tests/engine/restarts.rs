@@ -3,7 +3,7 @@
 use rategov_core::action::outcome::Lost;
 use rategov_core::event::Found;
 use rategov_core::id::ActionId;
-use rategov_core::policy::ClassTable;
+use rategov_core::policy::{ClassLimits, ClassTable};
 use rategov_core::word::{Choice, State};
 
 use super::support::call::{Call, generation, keyed, ms, read, secs, write};
@@ -90,7 +90,7 @@ fn a_generation_that_may_have_been_billed_is_sent_again_only_with_leave() {
     for (leave, sends) in [(false, 1), (true, 2)] {
         let call = generation("ana").with(|call| {
             call.detached = true;
-            call.limits = Some(rategov_core::policy::ClassLimits {
+            call.limits = Some(ClassLimits {
                 ambiguous_retry: leave,
                 ..ClassTable::default().generation
             });
@@ -280,7 +280,7 @@ fn an_action_without_a_route_is_never_dropped_silently() {
 fn budgets_of_a_waiting_action_are_those_that_it_had() {
     let call = read("ana").with(|call| {
         call.detached = true;
-        call.limits = Some(rategov_core::policy::ClassLimits {
+        call.limits = Some(ClassLimits {
             max_attempts: 3,
             max_wait: secs(600),
             ..ClassTable::default().read
@@ -317,6 +317,36 @@ fn a_key_that_comes_back_after_restarts_has_only_what_is_left_of_its_budgets() {
     }
     assert_eq!(world.arrivals.len(), 3, "{:?}", world.arrivals);
     assert!(waited.is_sorted(), "waits are summed: {waited:?}");
+}
+
+#[test]
+fn a_send_that_was_called_back_costs_its_key_nothing_before_and_after_a_restart() {
+    let one = ClassLimits {
+        max_attempts: 1,
+        ..ClassTable::default().idempotent_write
+    };
+    let call = keyed("ana", "k1").with(|call| call.limits = Some(one));
+    for crashes in [false, true] {
+        let mut world = World::new().saying(in_turn(vec![Say::wait(5)]));
+        world.commit_after = ms(200);
+        world.submit(&read("bob"));
+        world.pass(ms(250));
+        let first = world.submit(&call);
+        world.pass(secs(1));
+        assert_eq!(
+            world.withdrawn.get(&first),
+            Some(&1),
+            "its scope was closed"
+        );
+        world.hang_up(first);
+        world.pass(secs(1));
+        if crashes {
+            world.crash();
+        }
+        let again = world.submit(&call);
+        world.settle();
+        assert_eq!(world.sends(first).len() + world.sends(again).len(), 1);
+    }
 }
 
 #[test]
