@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::action::budget::Used;
 use crate::action::outcome::Certainty;
 use crate::cost::Cost;
 use crate::id::{
@@ -74,6 +75,8 @@ pub struct Requested {
     pub agent: Agent,
     /// On behalf of which goal; `None` is the agent's default task.
     pub task: Option<Task>,
+    /// How often its task had been told to stop when it was admitted.
+    pub task_stops: u32,
     /// The goal in the agent's words, if it gave any.
     pub goal: Option<String>,
     /// Its rank.
@@ -84,6 +87,8 @@ pub struct Requested {
     pub method: String,
     /// The endpoint's template.
     pub endpoint: Endpoint,
+    /// The model that it names, in its path or body.
+    pub model: Option<String>,
     /// The path without query.
     pub path: String,
     /// Hash of what is asked, for look-alikes.
@@ -96,6 +101,9 @@ pub struct Requested {
     pub replayable: bool,
     /// The idempotency key, taken from the agent or made for it.
     pub key: Option<String>,
+    /// What earlier calls with its key used up of the budgets that they share;
+    /// `None` if there were none.
+    pub earlier: Option<Used>,
     /// Nothing of it is sent after this.
     pub deadline: Moment,
     /// Whether it goes on when its caller is gone (`respond-async`, or a write once sent).
@@ -351,6 +359,8 @@ pub enum Event {
         goal: Option<String>,
         /// Nothing of it is sent after this.
         deadline: Moment,
+        /// How often a task of this name was told to stop, as far as is known.
+        stops: u32,
     },
     /// A task spent some of its budget.
     TaskCharged {
@@ -363,7 +373,8 @@ pub enum Event {
         /// Waited time so far.
         waited: Span,
     },
-    /// A task ended; nothing of it ever sends again.
+    /// A task was told to stop: nothing that it has in hand is ever sent again, and
+    /// it ends, if it has a name.
     TaskCancelled {
         /// The task.
         task: Task,

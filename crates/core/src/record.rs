@@ -6,13 +6,14 @@
 
 mod action;
 
-pub use action::{ActionRow, SUPERSEDED};
+pub use action::{ActionRow, SUPERSEDED, WITHDRAWN};
 
 use crate::action::outcome::Certainty;
 use crate::cost::Cost;
 use crate::event::Event;
 use crate::id::{Account, Agent};
 use crate::id::{ActionId, AttemptNo, EscalationId, Scope, Task};
+use crate::tasks::DEFAULT_TASK;
 use crate::time::{Moment, Span};
 use crate::word::{Choice, Mode, Outcome, Trigger};
 
@@ -108,6 +109,8 @@ pub struct ScopeRow {
     pub hold_level: u32,
     /// Whether it was found not to have its declared shape.
     pub misdeclared: bool,
+    /// Whether what it is closed for is a used-up quota, and no rate.
+    pub exhausted: bool,
     /// Where this came from, in words.
     pub source: String,
 }
@@ -129,6 +132,8 @@ pub struct TaskRow {
     pub retries: u32,
     /// Waited time so far.
     pub waited: Span,
+    /// How often what it had in hand was told to stop.
+    pub stops: u32,
     /// Whether it ended.
     pub cancelled: bool,
 }
@@ -312,6 +317,7 @@ impl TaskRow {
                 agent,
                 goal,
                 deadline,
+                stops,
             } => Some(TaskRow {
                 task: task.clone(),
                 agent: agent.clone(),
@@ -320,6 +326,7 @@ impl TaskRow {
                 deadline: *deadline,
                 retries: 0,
                 waited: Span::ZERO,
+                stops: *stops,
                 cancelled: false,
             }),
             _ => None,
@@ -335,9 +342,23 @@ impl TaskRow {
                 self.retries = *retries;
                 self.waited = *waited;
             }
-            Event::TaskCancelled { .. } => self.cancelled = true,
+            Event::TaskCancelled { .. } => {
+                self.stops = self.stops.saturating_add(1);
+                self.cancelled = !self.is_default();
+            }
             _ => {}
         }
+    }
+
+    /// Whether it is its agent's default task: a cancel stops what that has in
+    /// hand, and it goes on.
+    pub fn is_default(&self) -> bool {
+        self.task.as_str() == DEFAULT_TASK
+    }
+
+    /// Whether a call that it admitted after so many stops may be sent.
+    pub fn may_send(&self, stops: u32) -> bool {
+        !self.cancelled && self.stops <= stops
     }
 }
 

@@ -67,10 +67,12 @@ pub enum TaskRefusal {
 pub enum TaskOutput {
     /// Append this to the journal.
     Record(Record),
-    /// Tell every engine that the task ended.
+    /// Tell every engine that the task was told to stop.
     Cancelled {
         /// The task.
         key: TaskKey,
+        /// How often by now.
+        stops: u32,
         /// By whom.
         by: CancelledBy,
     },
@@ -150,25 +152,29 @@ impl TaskBook {
 
     /// What a task still allows.
     pub fn allowance(&self, key: &TaskKey) -> TaskAllowance {
-        let (retries, waited) = match self.roll.get(key) {
+        let (retries, waited, stops) = match self.roll.get(key) {
             Some(open) if open.row.cancelled => {
                 return TaskAllowance {
                     retries: 0,
                     wait: Span::ZERO,
+                    stops: open.row.stops,
                 };
             }
-            Some(open) => (open.row.retries, open.row.waited),
-            None => (0, Span::ZERO),
+            Some(open) => (open.row.retries, open.row.waited, open.row.stops),
+            None => (0, Span::ZERO, 0),
         };
         TaskAllowance {
             retries: self.limits.max_retries.saturating_sub(retries),
             wait: self.limits.max_wait.saturating_sub(waited),
+            stops,
         }
     }
 
-    /// Whether a granted send may still leave.
-    pub fn may_send(&self, key: &TaskKey) -> bool {
-        self.roll.get(key).is_none_or(|open| !open.row.cancelled)
+    /// Whether a send of a call may leave that was admitted after so many stops.
+    pub fn may_send(&self, key: &TaskKey, stops: u32) -> bool {
+        self.roll
+            .get(key)
+            .is_none_or(|open| open.row.may_send(stops))
     }
 
     /// The deadline of a task, if it is known.
@@ -209,9 +215,9 @@ impl TaskBook {
         }
     }
 
-    /// A task ends: nothing of it ever sends again. Unknown tasks are opened and
-    /// ended, so that a late call finds them ended. Of a default task what it has
-    /// in hand is stopped; its budgets stay spent.
+    /// A task is told to stop: nothing that it has in hand ever sends again, and it
+    /// ends. Unknown tasks are opened and ended, so that a late call finds them
+    /// ended. A default task goes on; its budgets stay spent.
     ///
     /// # Errors
     /// [`TaskRefusal::TooMany`] if the book is full of open tasks,
@@ -235,18 +241,17 @@ impl TaskBook {
             by: by.clone(),
         };
         open.row.apply(&event);
-        let before = open.row.clone();
-        self.roll.end(now, key);
+        let stops = open.row.stops;
+        if open.row.cancelled {
+            self.roll.end(now, key);
+        }
         let seq = self.record(now, Durability::Power, event);
         let output = TaskOutput::Cancelled {
             key: key.clone(),
+            stops,
             by,
         };
         self.held.insert(seq, output);
-        if is_default(key) {
-            self.begin(now, key, before.goal);
-            self.charge(now, key, before.retries, before.waited);
-        }
         Ok(())
     }
 
@@ -342,6 +347,7 @@ impl TaskBook {
             agent: key.0.clone(),
             goal: goal.map(|goal| bounded_text(&goal)),
             deadline,
+            stops: self.roll.get(key).map_or(0, |known| known.row.stops),
         };
         if let Some(row) = TaskRow::open(&event, now) {
             let breaker = Breaker::new(self.limits.breaker_failures);

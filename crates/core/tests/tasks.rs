@@ -91,7 +91,7 @@ fn tasks_of_the_same_name_of_two_agents_never_meet() {
     book.charge(NOW, &ana, 5, Span::ZERO);
     book.cancel(NOW, &ana, CancelledBy::Task).unwrap();
     assert_eq!(book.allowance(&bob).retries, 5);
-    assert!(book.may_send(&bob) && !book.may_send(&ana));
+    assert!(book.may_send(&bob, 0) && !book.may_send(&ana, 0));
 }
 
 #[test]
@@ -108,6 +108,7 @@ fn a_cancel_is_told_to_the_engines_only_once_it_is_durable() {
     book.handle_committed(record.seq);
     let told = TaskOutput::Cancelled {
         key: sync.clone(),
+        stops: 1,
         by: CancelledBy::Task,
     };
     assert_eq!(drain(&mut book), [told]);
@@ -172,8 +173,32 @@ fn cancelling_a_default_task_stops_what_it_has_in_hand_and_nothing_more() {
         left.retries, 1,
         "its budget is no easier to get than before"
     );
+    commit(&mut book, &mut fold);
     let restored = TaskBook::restore(limits(), fold.tables(NOW, Span::ZERO).tasks);
     assert_eq!(rows(&restored), rows(&book));
+}
+
+#[test]
+fn what_a_default_task_had_in_hand_when_it_was_stopped_never_sends_again() {
+    let (mut book, own) = (TaskBook::new(limits()), default_of("ana"));
+    let mut fold = Fold::new();
+    let mut admitted = Vec::new();
+    for _stop in 0..3 {
+        admitted.push(book.admit(NOW, &own, None, &path("a/b")).unwrap().stops);
+        book.cancel(NOW, &own, CancelledBy::Task).unwrap();
+        commit(&mut book, &mut fold);
+    }
+    // Its next period changes nothing of that.
+    let later = NOW + Span::from_secs(3_600);
+    let last = book.admit(later, &own, None, &path("a/b")).unwrap().stops;
+    commit(&mut book, &mut fold);
+    let restored = TaskBook::restore(limits(), fold.tables(later, Span::ZERO).tasks);
+    for book in [&book, &restored] {
+        for stops in &admitted {
+            assert!(!book.may_send(&own, *stops), "{stops}");
+        }
+        assert!(book.may_send(&own, last));
+    }
 }
 
 fn failure(code: &str) -> Failure {
@@ -348,6 +373,7 @@ fn of_too_many_rows_those_that_go_on_are_taken_up() {
         deadline: NOW + Span::from_secs(3_600),
         retries: 0,
         waited: Span::ZERO,
+        stops: u32::from(cancelled),
         cancelled,
     };
     let rows: Vec<TaskRow> = (0..=TASKS_MAX).map(|n| row(n, n != 0)).collect();

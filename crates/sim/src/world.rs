@@ -72,7 +72,7 @@ enum Due {
     /// The provider is done with a call.
     Finish(usize, Ticket),
     /// The engines hear that a task ended.
-    TaskEnded(TaskKey, CancelledBy),
+    TaskEnded(TaskKey, u32, CancelledBy),
     Rebuild(usize),
     RebuildBook,
     Die(Death),
@@ -294,7 +294,7 @@ impl World {
                 self.sites[site].finish(self.now, ticket, how);
                 Ok(())
             }
-            Due::TaskEnded(key, by) => self.task_ended(&key, &by),
+            Due::TaskEnded(key, stops, by) => self.task_ended(&key, stops, &by),
             Due::Rebuild(site) => self.rebuild(site),
             Due::RebuildBook => self.rebuild_book(),
             Due::Die(death) => self.die(death),

@@ -168,6 +168,15 @@ impl Columns<'_, '_> {
         Ok(self.0.get(name)?)
     }
 
+    /// A value of a column that came with a later form; a reader may meet a
+    /// database that nobody has brought up to it yet.
+    pub(crate) fn later<T: FromSql + Default>(&self, name: &str) -> Result<T, Error> {
+        match self.0.get(name) {
+            Err(rusqlite::Error::InvalidColumnName(_)) => Ok(T::default()),
+            value => Ok(value?),
+        }
+    }
+
     /// A value that is stored as [`Col`].
     pub(crate) fn col<T>(&self, name: &str) -> Result<T, Error>
     where

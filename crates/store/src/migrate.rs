@@ -9,7 +9,12 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::Error;
 
-const STEPS: [&str; 1] = [include_str!("migrations/0001_journal.sql")];
+const STEPS: [&str; 4] = [
+    include_str!("migrations/0001_journal.sql"),
+    include_str!("migrations/0002_stops.sql"),
+    include_str!("migrations/0003_exhausted.sql"),
+    include_str!("migrations/0004_uncounted.sql"),
+];
 
 /// The newest form that this program knows.
 pub(crate) const NEWEST: i64 = STEPS.len() as i64;

@@ -12,6 +12,7 @@ use common::{
     account, action, agent, answered, asked, moment, requested, retry, scope, sent, task,
 };
 use proptest::prelude::*;
+use rategov_core::action::budget::Used;
 use rategov_core::action::outcome::Certainty;
 use rategov_core::cost::Cost;
 use rategov_core::event::{CancelledBy, Decider, Event, Found, ScopeChange};
@@ -36,6 +37,14 @@ fn events() -> Vec<Event> {
         deadline: Moment::NEVER,
         ..requested("ops", 2)
     };
+    let again = rategov_core::event::Requested {
+        model: Some("gpt-4o".to_owned()),
+        earlier: Some(Used {
+            attempts: 2,
+            waited: Span::from_secs(31),
+        }),
+        ..requested("ops", 3)
+    };
     let row = ScopeRow {
         scope: scope("model:gpt-4o"),
         mode: Mode::Closed,
@@ -49,12 +58,14 @@ fn events() -> Vec<Event> {
         epoch: 3,
         hold_level: 1,
         misdeclared: false,
+        exhausted: true,
         source: "HTTP 429 Retry-After".to_owned(),
     };
     let escalation = EscalationId(u128::MAX);
     vec![
         asked("stripe/ops", 1),
         Event::ActionRequested(Arc::new(bare)),
+        Event::ActionRequested(Arc::new(again)),
         sent(1, 1),
         Event::LookupSent {
             action: action(1),
@@ -170,6 +181,7 @@ fn events() -> Vec<Event> {
             agent: agent("a"),
             goal: None,
             deadline: moment(7),
+            stops: 2,
         },
         Event::TaskCharged {
             task: task("t"),
@@ -287,6 +299,21 @@ fn another_version_is_named_before_anything_else_is_judged() {
 }
 
 #[test]
+fn a_field_that_came_later_reads_as_none_in_an_older_record() {
+    let fact = fact(asked("ops", 1));
+    for later in ["model", "earlier", "task_stops"] {
+        let bytes = changed(&fact, |map| {
+            let event = map[4].1.as_map_mut().unwrap();
+            let fields = event[0].1.as_map_mut().unwrap();
+            let before = fields.len();
+            fields.retain(|(key, _)| key.as_text() != Some(later));
+            assert_eq!(fields.len(), before - 1, "{later}");
+        });
+        assert_eq!(Fact::decode(&bytes).as_ref(), Ok(&fact), "{later}");
+    }
+}
+
+#[test]
 fn an_unknown_field_is_refused_wherever_it_stands() {
     let fact = fact(Event::Joined {
         action: action(1),
@@ -357,7 +384,7 @@ fn a_record_has_a_largest_size() {
 proptest! {
     #[test]
     fn no_bytes_make_the_reader_panic(
-        which in 0usize..28,
+        which in 0usize..31,
         flips in prop::collection::vec((any::<u16>(), any::<u8>()), 1..4),
     ) {
         let facts = facts();

@@ -26,6 +26,7 @@ fn records_are_found_by_what_they_are_about() {
         agent: agent("b"),
         goal: None,
         deadline: moment(900),
+        stops: 0,
     };
     world.write_all(&Source::Tasks, [(300, opened)]);
 

@@ -16,7 +16,10 @@ use rategov_core::id::{EscalationId, Operator};
 use rategov_core::record::ScopeRow;
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::{Choice, Mode, State, Trigger};
-use rategov_store::{Asked, Attachment, Boot, CommitFailed, JournalQuery, Source, StoredResult};
+use rategov_store::{
+    Asked, Attachment, Boot, CommitFailed, JournalQuery, Reader, Source, StoredResult,
+};
+use rusqlite::Connection;
 use tempfile::tempdir;
 
 fn question(n: u128, id: u128) -> Event {
@@ -46,6 +49,7 @@ fn closed_scope(until_s: u64) -> Event {
         epoch: 1,
         hold_level: 0,
         misdeclared: true,
+        exhausted: false,
         source: "HTTP 429 Retry-After".to_owned(),
     };
     Event::Scope(Box::new(ScopeChange {
@@ -129,6 +133,7 @@ fn a_restart_finds_what_is_open_and_nothing_else() {
         agent: agent("a"),
         goal: Some("copy".to_owned()),
         deadline: moment(deadline_s),
+        stops: 0,
     };
     let end = |name: &str| Event::TaskCancelled {
         task: task(name),
@@ -280,6 +285,7 @@ fn what_ended_long_ago_is_swept_and_the_log_keeps_it() {
         agent: agent("a"),
         goal: None,
         deadline: moment(3_600),
+        stops: 0,
     };
     world.write_all(&Source::Tasks, [(200, opened)]);
 
@@ -312,4 +318,47 @@ fn what_ended_long_ago_is_swept_and_the_log_keeps_it() {
         reader.verify(&Expect::default()).unwrap().verdict(),
         Verdict::Intact
     );
+}
+
+/// What the first form of the database did not have.
+const LATER_COLUMNS: [(&str, &str); 3] = [
+    ("task", "stops"),
+    ("scope", "exhausted"),
+    ("action", "uncounted"),
+];
+
+#[test]
+fn a_database_of_an_earlier_program_is_read_and_brought_up() {
+    let folder = tempdir().unwrap();
+    let mut world = World::open(folder.path());
+    let opened = Event::TaskOpened {
+        task: task("sync"),
+        agent: agent("a"),
+        goal: None,
+        deadline: moment(9_000),
+        stops: 0,
+    };
+    world.write_all(&Source::Tasks, [(300, opened)]);
+    world.write_all(
+        &engine(OPS),
+        [(310, asked(OPS, 1)), (310, closed_scope(400))],
+    );
+    world.store.close().unwrap();
+    let db = Connection::open(folder.path().join("journal.db")).unwrap();
+    for (table, column) in LATER_COLUMNS {
+        let sql = format!("ALTER TABLE {table} DROP COLUMN {column}");
+        db.execute_batch(&sql).unwrap();
+    }
+    db.pragma_update(None, "user_version", 1).unwrap();
+    drop(db);
+
+    let rows = |reader: &Reader| {
+        let action = reader.action(action(1)).unwrap();
+        (action, reader.tasks(9).unwrap(), reader.scopes().unwrap())
+    };
+    let before = rows(&Reader::open(folder.path()).unwrap());
+    assert_eq!((before.1.len(), before.2.len()), (1, 1));
+    assert!(before.0.is_some());
+    let world = World::open(folder.path());
+    assert_eq!(rows(&world.store.reader()), before);
 }

@@ -11,6 +11,7 @@ mod disk;
 mod operators;
 mod repeats;
 mod restarts;
+mod resumed;
 mod seats;
 mod stopping;
 mod world;

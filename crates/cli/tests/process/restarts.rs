@@ -89,6 +89,28 @@ async fn a_key_with_another_query_is_refused_before_and_after_a_restart() {
     assert_eq!(world.arrived(), 1);
 }
 
+#[tokio::test]
+async fn a_key_that_comes_back_after_restarts_has_only_what_is_left_of_its_attempts() {
+    let world = World::new().await;
+    let text = std::fs::read_to_string(world.home.configuration()).unwrap();
+    world
+        .home
+        .configure(&text.replace("hold: 20s", "hold: 50ms"));
+    world.script(json!({
+        "calls": "POST /orders", "status": 429, "headers": { "retry-after": "0.2" }, "times": "always",
+    }));
+    for _life in 0..6 {
+        let governor = world.home.governor().up().await;
+        let wait = Wait::begin();
+        // While the scope is closed for longer than a caller is held, it is turned away.
+        while ORDER.send(&governor).await.unwrap().json()["code"] == "hold_exceeded" {
+            assert!(wait.pause().await, "{}", governor.log());
+        }
+        governor.killed().await;
+    }
+    assert_eq!(world.arrived(), 4, "its class allows four attempts");
+}
+
 /// Lets every caller bring its own credential.
 fn without_accounts(world: &World) {
     let text = std::fs::read_to_string(world.home.configuration()).unwrap();

@@ -21,7 +21,6 @@
 
 use super::decide::{Interest, Replay};
 use super::key;
-use super::machine::MachineEvent;
 use crate::policy::Profile;
 use crate::time::Moment;
 use crate::word::{Choice, Trigger};
@@ -223,39 +222,23 @@ pub enum Effect {
     Supersede,
 }
 
-/// What a choice does in a situation, and what the action's machine meets.
-pub const fn effect(choice: Choice, applied: Applied) -> (Effect, MachineEvent) {
-    use MachineEvent as E;
-    match (choice, applied) {
-        (Choice::Query, _) => (Effect::LookUp, E::DecidedQuery),
-        (Choice::RetrySameKey, _) => (Effect::SendOnce, E::DecidedSend),
-        (Choice::Wait, _) => (Effect::WaitOn, E::DecidedSend),
-        (Choice::RaiseQuota, _) => (Effect::RecordLimit, E::DecidedSend),
-        (Choice::SendNew, _) => (Effect::Supersede, E::DecidedNewOperation),
-        (Choice::ItHappened, _) => (Effect::End, E::DecidedItHappened),
-        (Choice::ItDidNot, _) => (Effect::End, E::DecidedItDidNot),
-        (Choice::Cancel, Applied::Maybe) => (Effect::End, E::CancelledUnknown),
-        (Choice::Cancel, Applied::No) => (Effect::End, E::CancelledNotApplied),
-        (Choice::ChangePlan, Applied::Maybe) => (Effect::EndWithInstruction, E::CancelledUnknown),
-        (Choice::ChangePlan, Applied::No) => (Effect::EndWithInstruction, E::CancelledNotApplied),
-    }
-}
-
-/// What an undecided question means for its action when it expires: nothing is
-/// sent, and what may have happened is called unknown.
-pub const fn expiry(applied: Applied) -> MachineEvent {
-    match applied {
-        Applied::Maybe => MachineEvent::ExpiredUnknown,
-        Applied::No => MachineEvent::ExpiredNotApplied,
+/// What a choice does.
+pub const fn effect(choice: Choice) -> Effect {
+    match choice {
+        Choice::Query => Effect::LookUp,
+        Choice::RetrySameKey => Effect::SendOnce,
+        Choice::Wait => Effect::WaitOn,
+        Choice::RaiseQuota => Effect::RecordLimit,
+        Choice::SendNew => Effect::Supersede,
+        Choice::ItHappened | Choice::ItDidNot | Choice::Cancel => Effect::End,
+        Choice::ChangePlan => Effect::EndWithInstruction,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::machine::step;
     use crate::time::Span;
-    use crate::word::State;
 
     const NOW: Moment = Moment::from_micros(1_000_000);
 
@@ -408,28 +391,5 @@ mod tests {
             assert_eq!(offer.confirm.is_some(), second);
             assert_eq!(offer.says.contains(CONFIRM_SECOND_EFFECT), second);
         }
-    }
-
-    #[test]
-    fn every_decision_and_expiry_is_possible_while_a_person_is_asked() {
-        for applied in [Applied::Maybe, Applied::No] {
-            for choice in Choice::ALL {
-                let (_, event) = effect(*choice, applied);
-                assert!(step(State::Escalated, &event).is_ok(), "{choice}");
-            }
-            assert!(step(State::Escalated, &expiry(applied)).is_ok());
-        }
-    }
-
-    #[test]
-    fn nothing_that_may_have_happened_ends_as_not_applied_without_a_finding() {
-        for choice in Choice::ALL {
-            let (_, event) = effect(*choice, Applied::Maybe);
-            let after = step(State::Escalated, &event).unwrap();
-            let says_not_applied = matches!(after, State::FailedDefinite | State::CancelledNotSent);
-            assert_eq!(says_not_applied, *choice == Choice::ItDidNot, "{choice}");
-        }
-        let expired = step(State::Escalated, &expiry(Applied::Maybe));
-        assert_eq!(expired, Ok(State::AbandonedUnknown));
     }
 }

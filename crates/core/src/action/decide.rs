@@ -278,8 +278,7 @@ fn unresolved(input: &Judged<'_>, certainty: Certainty) -> Next {
         && may_send_key_again(input)
         && let Some(earliest) = safe_slot(input, Pace::Poll)
     {
-        let why = RetryWhy::KeyInProgress;
-        return Next::Retry {
+        return Next::RepeatAsReconciliation {
             earliest,
             why,
             charge: Charge::Free,

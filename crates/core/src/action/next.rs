@@ -4,11 +4,10 @@
 //! A repeat always uses the action's one key, if it has one; so no variant says
 //! which key. Every reason has a sentence for records and for people.
 
-use super::machine::MachineEvent;
 use super::outcome::{Lost, NotSent};
 use super::problem::Code;
 use crate::time::Moment;
-use crate::word::{Outcome, Trigger};
+use crate::word::Trigger;
 
 /// What follows an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +125,6 @@ pub enum RetryWhy {
     NoAnswer,
     /// A generation that may have been billed; the operator allows a repeat.
     PossiblyBilled,
-    /// The same key is being processed: ask again under it.
-    KeyInProgress,
     /// A look-up proved that nothing was applied.
     ProvenAbsent,
 }
@@ -141,7 +138,6 @@ impl RetryWhy {
             RetryWhy::ProviderFailed => "provider_failed",
             RetryWhy::NoAnswer => "no_answer",
             RetryWhy::PossiblyBilled => "possibly_billed",
-            RetryWhy::KeyInProgress => "key_in_progress",
             RetryWhy::ProvenAbsent => "proven_absent",
         }
     }
@@ -219,40 +215,6 @@ impl Unresolved {
             Unresolved::Earlier => {
                 "this attempt did nothing, but an earlier one may have been carried out"
             }
-        }
-    }
-}
-
-impl Next {
-    /// What the action's state machine meets, in order, when this follows an
-    /// open attempt that ended as `outcome`.
-    pub const fn events(&self, outcome: Outcome) -> &'static [MachineEvent] {
-        use MachineEvent as E;
-        match self {
-            Next::Deliver { .. } => match outcome {
-                Outcome::Done => &[E::Settled],
-                _ => &[E::EndedNotApplied],
-            },
-            Next::Retry { .. } => &[E::RetryScheduled],
-            Next::Reconcile {
-                why: Unresolved::BodyLost,
-                ..
-            } => &[E::BodyLost],
-            Next::Reconcile { .. } => &[E::OutcomeUnknown, E::ReconciliationStarted],
-            Next::RepeatAsReconciliation { .. } => {
-                &[E::OutcomeUnknown, E::ReconciliationStarted, E::SameKeyAgain]
-            }
-            Next::Escalate {
-                why: Unresolved::KeyMismatch,
-                ..
-            } => &[E::Escalated],
-            Next::Escalate { .. } => &[E::OutcomeUnknown, E::Escalated],
-            Next::GiveUp { code, .. } => match code {
-                Code::ResultLost => &[E::Settled],
-                Code::Cancelled => &[E::CancelledNotApplied],
-                Code::OutcomeUnknown => &[E::CancelledUnknown],
-                _ => &[E::EndedNotApplied],
-            },
         }
     }
 }

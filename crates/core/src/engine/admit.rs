@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | has the key of an action in hand, same payload | a repeat: joins it |
 //! | has the key of an ended action that had an effect, or may not be sent any more | a repeat: takes its result |
-//! | has the key of an ended action that certainly had none | a new action, within what is left of the budgets |
+//! | has the key of an ended action that certainly had none | a new action, within what is left of the budgets; a repeat if no attempt is |
 //! | has a key of another agent, or with another resource or payload | refused (R-IDEM-5) |
 //! | says that it is an SDK's repeat, and an equal call is in hand | a repeat: joins it |
 //! | is a write equal to one whose outcome is unknown | held off (R-RETRY-3) |
@@ -85,13 +85,13 @@ impl Engine {
     /// Cost: O(log n) in the calls that wait.
     pub fn handle_submit(&mut self, now: Moment, chance: Chance, submit: Submit) {
         let _ = chance;
-        let requested = Arc::clone(&submit.requested);
-        let earlier = match self.kinship(&submit) {
-            Kinship::New => Used::default(),
-            Kinship::Anew(used) => used,
+        let mut requested = Arc::clone(&submit.requested);
+        match self.kinship(&submit) {
+            Kinship::New => {}
+            Kinship::Anew(used) => Arc::make_mut(&mut requested).earlier = Some(used),
             Kinship::Repeats(existing, by) => return self.join(now, existing, by, &submit),
             Kinship::Refused(refusal) => return self.turn_away(now, &requested, refusal),
-        };
+        }
         let ask = self.next_ask;
         self.next_ask += 1;
         let place = self.places.take(now, &requested);
@@ -103,7 +103,6 @@ impl Engine {
         let had_its_chance = now + Span::from_micros(1);
         live.caller = Caller::Held(submit.hold_until.max(had_its_chance));
         live.task = submit.task;
-        live.earlier = earlier;
         if let Err(refusal) = self.admissible(now, &live) {
             self.keep_place(&live, refusal.retry_at);
             return self.turn_away(now, &requested, refusal);
@@ -148,13 +147,18 @@ impl Engine {
                     false => Kinship::Refused(self.key_reused(existing)),
                 };
             }
+            let left = |used: &Used| 0 < used.attempts_left(&submit.setup.limits);
             if let Some(finished) = self.finished.get(key) {
                 return match (finished.payload == Payload::of(requested), finished.again) {
                     (false, _) => Kinship::Refused(self.key_reused(finished.action)),
-                    (true, Some(used)) if 0 < used.attempts_left(&submit.setup.limits) => {
-                        Kinship::Anew(used)
-                    }
+                    (true, Some(used)) if left(&used) => Kinship::Anew(used),
                     (true, _) => Kinship::Repeats(finished.action, "key"),
+                };
+            }
+            if let Some(earlier) = submit.earlier {
+                return match left(&earlier.used) {
+                    true => Kinship::Anew(earlier.used),
+                    false => Kinship::Repeats(earlier.action, "key"),
                 };
             }
         }

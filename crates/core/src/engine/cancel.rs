@@ -22,8 +22,8 @@ use super::live::{Leave, Live, OnWire, Open, Turn};
 use super::output::Output;
 use crate::action::problem::Code;
 use crate::event::{CancelledBy, Event};
-use crate::id::{ActionId, Agent, Task};
-use crate::tasks::task_key;
+use crate::id::ActionId;
+use crate::tasks::TaskKey;
 use crate::time::Moment;
 use crate::word::State;
 
@@ -50,20 +50,21 @@ impl Engine {
         self.dispatch(now);
     }
 
-    /// Every action of a task is told to stop.
+    /// A task was told to stop, so often by now: so is every action that it had in
+    /// hand then.
     pub fn handle_task_cancelled(
         &mut self,
         now: Moment,
         mut chance: Chance,
-        agent: &Agent,
-        task: &Task,
+        task: &TaskKey,
+        stops: u32,
         by: &CancelledBy,
     ) {
-        let key = task_key(agent, Some(task));
         let of_task: Vec<ActionId> = self
             .actions
             .values()
-            .filter(|live| live.agent() == agent && live.task_key() == key)
+            .filter(|live| live.row.requested.task_stops < stops)
+            .filter(|live| *live.agent() == task.0 && live.task_key() == *task)
             .map(Live::id)
             .collect();
         for id in of_task {

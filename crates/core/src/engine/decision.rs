@@ -176,18 +176,16 @@ impl Engine {
         said: &Said,
     ) {
         let by = &said.by;
-        let (effect, _) = choices::effect(choice, applied);
         let Some(live) = self.actions.get_mut(&id) else {
             return;
         };
-        match effect {
+        match choices::effect(choice) {
             Effect::LookUp => {
                 live.lookups_before = live.row.lookups;
                 let why = format!("operator {by} asks for a look-up");
                 self.start_look_up(now, id, now, &why);
             }
             Effect::SendOnce | Effect::WaitOn | Effect::RecordLimit => {
-                live.extra_attempts += 1;
                 let why = format!("operator {by} decided");
                 self.schedule_attempt(now, id, now, Cause::Person, &why, Budgets::Waived);
             }

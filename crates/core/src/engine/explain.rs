@@ -149,6 +149,12 @@ impl Engine {
         self.keys.get(key).copied()
     }
 
+    /// How often the task of an action in hand had been told to stop when it was
+    /// admitted.
+    pub fn task_stops(&self, id: ActionId) -> Option<u32> {
+        Some(self.actions.get(&id)?.row.requested.task_stops)
+    }
+
     /// Open questions about this account.
     pub fn escalations(&self) -> impl Iterator<Item = &EscalationRow> {
         self.escalations.values()

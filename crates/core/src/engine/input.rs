@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::action::budget::Used;
 use crate::action::outcome::Evidence;
 use crate::cost::Cost;
 use crate::event::{Found, Requested};
 use crate::id::{ActionId, AttemptNo, Operator, Scope};
 use crate::observe::Facts;
 use crate::policy::{ClassLimits, Profile};
+use crate::record::ActionRow;
 use crate::time::{Draw, Moment, Span};
 use crate::word::Choice;
 
@@ -62,10 +64,10 @@ pub struct Setup {
 /// How an action goes on that a restart found.
 #[derive(Clone, Debug)]
 pub struct Resumption {
-    /// How it is to be treated, as its route says now.
-    pub setup: Setup,
-    /// What its task still allows.
-    pub task: TaskAllowance,
+    /// How it is to be treated, as its route says now; `None` if it has none any more.
+    pub setup: Option<Setup>,
+    /// What its task still allows; `None` if that was told to stop since.
+    pub task: Option<TaskAllowance>,
 }
 
 /// A call that asks to be sent.
@@ -81,6 +83,28 @@ pub struct Submit {
     pub task: TaskAllowance,
     /// Whether the agent's library says that it repeats a call.
     pub marker: Marker,
+    /// The latest action of its key that the tables have, if that may be sent anew.
+    pub earlier: Option<Earlier>,
+}
+
+/// An ended action whose key comes back: what it used up stays used, whether or
+/// not the engine remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Earlier {
+    /// The action.
+    pub action: ActionId,
+    /// What its key has used up.
+    pub used: Used,
+}
+
+impl Earlier {
+    /// What a row of the tables says of its key.
+    pub fn of(row: &ActionRow) -> Earlier {
+        Earlier {
+            action: row.requested.action,
+            used: row.used(),
+        }
+    }
 }
 
 /// What a call says of itself about being a repeat (R-RETRY-3).
@@ -100,6 +124,8 @@ pub struct TaskAllowance {
     pub retries: u32,
     /// Waiting left.
     pub wait: Span,
+    /// How often it was told to stop so far.
+    pub stops: u32,
 }
 
 impl TaskAllowance {
@@ -107,6 +133,7 @@ impl TaskAllowance {
     pub const UNLIMITED: TaskAllowance = TaskAllowance {
         retries: u32::MAX,
         wait: Span::MAX,
+        stops: 0,
     };
 }
 

@@ -93,10 +93,6 @@ pub(super) struct Live {
     pub(super) wait_until: Moment,
     /// What its task allowed when it was last asked.
     pub(super) task: TaskAllowance,
-    /// What the same key has used up in an earlier life of the call.
-    pub(super) earlier: Used,
-    /// Sends that a person allowed beyond its class's attempts.
-    pub(super) extra_attempts: u16,
     /// Look-ups made before a person asked for new ones.
     pub(super) lookups_before: u16,
     pub(super) last_word: LastWord,
@@ -118,8 +114,6 @@ impl Live {
             caller: Caller::Gone,
             wait_until: Moment::NEVER,
             task: TaskAllowance::UNLIMITED,
-            earlier: Used::default(),
-            extra_attempts: 0,
             lookups_before: 0,
             last_word: LastWord::Nothing,
             last_outcome: None,
@@ -152,11 +146,7 @@ impl Live {
 
     /// What counts against the limits of its class.
     pub(super) fn used(&self) -> Used {
-        let own = self.row.attempts.saturating_sub(self.extra_attempts);
-        Used {
-            attempts: own.saturating_add(self.earlier.attempts),
-            waited: self.row.waited + self.earlier.waited,
-        }
+        self.row.used()
     }
 
     /// Look-ups that count against their budget.

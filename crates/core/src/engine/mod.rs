@@ -62,7 +62,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use decision::DecisionError;
 pub use explain::{ActionView, QueueView};
 pub use input::{
-    BodyEnd, Chance, Decision, LookupReport, Marker, Report, Resumption, Setup, Submit,
+    BodyEnd, Chance, Decision, Earlier, LookupReport, Marker, Report, Resumption, Setup, Submit,
     TaskAllowance,
 };
 pub use live::Leave;
@@ -288,6 +288,7 @@ impl Engine {
         let scope = change.scope();
         let (modes, why) = match change {
             Change::Mode { from, to, why, .. } => (Some((*from, *to)), why.as_str()),
+            Change::Held { why, .. } => (None, why.as_str()),
             _ => (None, "a limit was learnt"),
         };
         if modes.is_none() && saved.contains(scope) {

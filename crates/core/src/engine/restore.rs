@@ -8,7 +8,7 @@
 //! | reconciling | write | look-ups go on, within their budget |
 //! | with a person | any | the question stays open |
 //! | decided, not carried out yet | any | carried out now |
-//! | cancelled | any | ends; what may have happened is looked up first |
+//! | cancelled, or its task told to stop | any | ends; what may have happened is looked up first |
 //! | waits to repeat an attempt of unknown outcome | write | goes on |
 //! | waits | any | its caller is gone: withdrawn, unless detached |
 //! | its route is gone | any | with a person if it may have happened, else it ends |
@@ -44,7 +44,7 @@ const SAME_EVENT: Span = Span::from_secs(1);
 impl Engine {
     /// The engine of an account as the tables have it. `resumptions` says how
     /// each action in hand goes on, whether or not anybody runs it; an action
-    /// without one has no route any more and gets what is safe.
+    /// without a route gets what is safe.
     ///
     /// Cost: O(n log n) in the rows.
     pub fn restore(
@@ -77,13 +77,9 @@ impl Engine {
             rows.iter().filter_map(|row| row.requested.parent).collect();
         let ids: Vec<ActionId> = rows.iter().map(|row| row.requested.action).collect();
         for row in rows {
-            let known = resumptions.get(&row.requested.action).cloned();
-            let resumption = known.unwrap_or_else(|| Resumption {
-                setup: engine.setup_without_route(&row),
-                task: TaskAllowance::UNLIMITED,
-            });
-            engine.take_up(row, resumption);
+            engine.take_up(row, resumptions);
         }
+        engine.hear_of_stops(now, &ids, resumptions);
         engine.close_lost_lookups(now, &tables.attempts);
         for id in ids {
             let has_child = superseding.contains(&id);
@@ -93,8 +89,12 @@ impl Engine {
         engine
     }
 
-    fn take_up(&mut self, row: ActionRow, Resumption { setup, task }: Resumption) {
+    fn take_up(&mut self, row: ActionRow, resumptions: &BTreeMap<ActionId, Resumption>) {
         let id = row.requested.action;
+        let known = resumptions.get(&id);
+        let setup = known
+            .and_then(|known| known.setup.clone())
+            .unwrap_or_else(|| self.setup_without_route(&row));
         let requested = Arc::clone(&row.requested);
         let ask = self.next_ask;
         self.next_ask += 1;
@@ -104,7 +104,9 @@ impl Engine {
         self.equals.insert((requested.fingerprint, id));
         let lane = self.lanes.of(&setup.scopes);
         let mut live = Live::new(row, setup, ask, lane);
-        live.task = task;
+        live.task = known
+            .and_then(|known| known.task)
+            .unwrap_or(TaskAllowance::UNLIMITED);
         live.last_outcome = Outcome::parse(&live.row.code);
         if 0 < live.row.attempts {
             // Its answers are gone with the process; this much is known of them.
@@ -167,6 +169,23 @@ impl Engine {
                         .or_insert_with(|| RefusalWindow::new(budget))
                         .event(row.opened_at);
                 }
+            }
+        }
+    }
+
+    /// Tasks that were told to stop when the engine could not hear of it. That is
+    /// recorded before anything follows from any row.
+    fn hear_of_stops(
+        &mut self,
+        now: Moment,
+        ids: &[ActionId],
+        resumptions: &BTreeMap<ActionId, Resumption>,
+    ) {
+        for id in ids {
+            let stopped = resumptions.get(id).is_some_and(|it| it.task.is_none());
+            if stopped && !self.actions[id].row.cancelled {
+                let by = CancelledBy::Task;
+                self.record(now, *id, Event::Cancelled { action: *id, by });
             }
         }
     }

@@ -21,6 +21,7 @@ use crate::action::problem::Code;
 use crate::event::{Event, Found, bounded_text};
 use crate::id::{ActionId, Agent, AttemptNo};
 use crate::observe::Facts;
+use crate::record::WITHDRAWN;
 use crate::time::Moment;
 use crate::word::{Cause, Outcome, State};
 
@@ -243,7 +244,6 @@ impl Engine {
         let Some(live) = self.actions.get_mut(&id) else {
             return;
         };
-        live.extra_attempts += 1;
         live.last_word = match said {
             LastWord::Nothing => LastWord::Own(Code::HoldExceeded),
             said => said,
@@ -374,7 +374,7 @@ fn error_code(evidence: &Evidence) -> Option<String> {
         Evidence::NotSent(NotSent::Tls) => "tls_failure",
         Evidence::NotSent(NotSent::Certificate) => "certificate_refused",
         Evidence::NotSent(NotSent::ConnectionClosed) => "connection_closed_unused",
-        Evidence::NotSent(NotSent::Withdrawn) => "withdrawn",
+        Evidence::NotSent(NotSent::Withdrawn) => WITHDRAWN,
         Evidence::Lost(Lost::Closed) => "connection_closed",
         Evidence::Lost(Lost::TimedOut) => "timed_out",
         Evidence::Lost(Lost::UploadCut) => "upload_cut",

@@ -350,10 +350,11 @@ impl Ledger {
         }
     }
 
-    /// Makes a changed mode known, and sets the timer anew.
+    /// Makes a changed mode or hold known, and sets the timer anew.
     fn publish(&mut self, now: Moment, place: usize, changes: &mut Vec<Change>) {
         if let Some(ledger) = self.scopes.at_mut(place) {
-            let mode = ledger.gate.mode(now);
+            let (mode, hold) = (ledger.gate.mode(now), ledger.hold(now));
+            let held_before = std::mem::replace(&mut ledger.announced_hold, hold);
             if mode != ledger.announced {
                 changes.push(Change::Mode {
                     scope: ledger.name.clone(),
@@ -363,6 +364,14 @@ impl Ledger {
                     next_allowed_at: ledger.gate.next_allowed_at(now),
                 });
                 ledger.announced = mode;
+            } else if let Some(hold) = hold
+                && held_before != Some(hold)
+            {
+                changes.push(Change::Held {
+                    scope: ledger.name.clone(),
+                    why: bounded_text(&ledger.why),
+                    until: hold.until,
+                });
             }
         }
         self.rearm(now, place);

@@ -167,6 +167,15 @@ pub enum Change {
         /// knows when it ends (`to` tells the two apart).
         next_allowed_at: Option<Moment>,
     },
+    /// A scope that is closed stays so until another time, or for another reason.
+    Held {
+        /// The scope.
+        scope: Scope,
+        /// Why, in words; at most 600 bytes.
+        why: String,
+        /// Nothing before this; [`Moment::NEVER`] until somebody resumes it.
+        until: Moment,
+    },
     /// A limit of the provider was learnt, or learnt anew.
     Learned {
         /// The scope.
@@ -226,6 +235,7 @@ impl Change {
     pub fn scope(&self) -> &Scope {
         match self {
             Change::Mode { scope, .. }
+            | Change::Held { scope, .. }
             | Change::Learned { scope, .. }
             | Change::LearnedSeats { scope, .. }
             | Change::Refused { scope, .. }
@@ -240,7 +250,10 @@ impl Change {
     pub const fn is_worth_saving(&self) -> bool {
         matches!(
             self,
-            Change::Mode { .. } | Change::Learned { .. } | Change::LearnedSeats { .. }
+            Change::Mode { .. }
+                | Change::Held { .. }
+                | Change::Learned { .. }
+                | Change::LearnedSeats { .. }
         )
     }
 }

@@ -34,6 +34,14 @@ pub(super) struct Seat {
     pub(super) mark: u64,
 }
 
+/// What a closed scope waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) until: Moment,
+    /// Whether for a used-up quota, and no rate.
+    exhausted: bool,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct ScopeLedger {
@@ -63,6 +71,8 @@ pub(super) struct ScopeLedger {
     pub(super) why: String,
     /// The mode that was last made known.
     pub(super) announced: Mode,
+    /// The hold that was last made known.
+    pub(super) announced_hold: Option<Held>,
     /// When it changes by itself, as the map has it.
     pub(super) armed: Moment,
     pub(super) last_used: Moment,
@@ -93,6 +103,7 @@ impl ScopeLedger {
             held_by: String::new(),
             why: String::new(),
             announced: Mode::Normal,
+            announced_hold: None,
             armed: Moment::NEVER,
             last_used: Moment::START,
             malformed: BTreeSet::new(),
@@ -182,6 +193,14 @@ impl ScopeLedger {
             .chain(quotas)
             .chain(learnt)
             .reduce(|first, next| if first.1 < next.1 { next } else { first })
+    }
+
+    /// What it waits for, if it is closed.
+    pub(super) fn hold(&self, now: Moment) -> Option<Held> {
+        (self.gate.mode(now) == Mode::Closed).then(|| Held {
+            until: self.gate.held_until(now),
+            exhausted: self.exhausted,
+        })
     }
 
     /// Grants a call that nothing blocks.

@@ -117,6 +117,7 @@ impl Ledger {
             epoch: ledger.gate.epoch(),
             hold_level: ledger.gate.level(),
             misdeclared: ledger.is_misdeclared(),
+            exhausted: ledger.exhausted,
             source: state.source,
         })
     }
@@ -172,7 +173,9 @@ fn left_at(now: Moment, row: &AttemptRow) -> Option<Moment> {
 fn restore_scope(now: Moment, ledger: &mut ScopeLedger, row: &ScopeRow) {
     let counts = (row.epoch, row.hold_level);
     ledger.gate = Gate::restored(now, row.mode, row.next_allowed_at, counts);
+    ledger.exhausted = row.exhausted;
     ledger.announced = row.mode;
+    ledger.announced_hold = ledger.hold(now);
     ledger.last_used = now;
     ledger.held_by.clone_from(&row.source);
     ledger.why.clone_from(&row.source);

@@ -16,11 +16,14 @@
 use std::sync::Arc;
 
 use super::Illegal;
+use crate::action::budget::Used;
+use crate::action::choices::Applied;
+use crate::action::machine::{self, Step};
 use crate::action::outcome::Certainty;
 use crate::event::{CancelledBy, Event, Found, Requested};
 use crate::id::{AttemptNo, EscalationId};
 use crate::time::{Moment, Span};
-use crate::word::{Choice, Outcome, State};
+use crate::word::{Cause, Choice, Outcome, State};
 
 /// One action as a restart needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,9 @@ pub struct ActionRow {
     pub version: u32,
     /// Attempts opened so far.
     pub attempts: AttemptNo,
+    /// Those among them that count against no budget: called back before they left,
+    /// or allowed by a person.
+    pub uncounted: u16,
     /// Look-ups made so far.
     pub lookups: u16,
     /// Time booked as waited after the first attempt.
@@ -66,6 +72,9 @@ pub struct ActionRow {
     pub code: String,
 }
 
+/// The word in a result for an attempt that was called back before it left.
+pub const WITHDRAWN: &str = "withdrawn";
+
 /// The [`ActionRow::code`] of an action that a person has replaced by another.
 pub const SUPERSEDED: &str = "superseded";
 
@@ -78,6 +87,7 @@ impl ActionRow {
             state: State::Admitted,
             version: 1,
             attempts: 0,
+            uncounted: 0,
             lookups: 0,
             waited: Span::ZERO,
             not_before: at,
@@ -93,93 +103,106 @@ impl ActionRow {
         }
     }
 
-    /// Changes the row as the event says.
+    /// Changes the row as the event says, if the table of [`machine`] allows it there.
     ///
     /// # Errors
     /// [`Illegal`] if the event can't follow the row's state.
     pub fn apply(&mut self, event: &Event, at: Moment) -> Result<(), Illegal> {
-        if self.state.is_final() && !matches!(event, Event::Joined { .. }) {
-            return Err(self.illegal(event));
+        if matches!(event, Event::Joined { .. }) {
+            return Ok(());
         }
+        let state = step_of(event)
+            .filter(|_| self.is_next(event))
+            .and_then(|step| machine::step(self.state, step, self.applied()))
+            .ok_or_else(|| self.illegal(event))?;
+        self.learn(event, at);
+        self.state = state;
+        self.version += 1;
+        Ok(())
+    }
+
+    /// Whether an attempt of it may have had its effect.
+    fn applied(&self) -> Applied {
+        match self.uncertain {
+            true => Applied::Maybe,
+            false => Applied::No,
+        }
+    }
+
+    /// Whether the number in the event is the one that follows. Look-ups are counted
+    /// when they go out: a crash does not give a number away again.
+    fn is_next(&self, event: &Event) -> bool {
+        match event {
+            Event::ActionSent { attempt, .. } => *attempt == self.attempts + 1,
+            Event::ActionResult { attempt, .. } => *attempt == self.attempts,
+            Event::LookupSent { lookup, .. } => *lookup == self.lookups + 1,
+            Event::LookedUp { lookup, .. } => *lookup == self.lookups,
+            _ => true,
+        }
+    }
+
+    /// What the row knows after the event, its state apart.
+    fn learn(&mut self, event: &Event, at: Moment) {
         match event {
             Event::ActionSent {
                 attempt,
+                cause,
                 waited,
                 key_safe_until,
                 ..
             } => {
-                if self.state == State::Dispatching || *attempt != self.attempts + 1 {
-                    return Err(self.illegal(event));
-                }
                 self.attempts = *attempt;
+                self.uncounted += u16::from(*cause == Cause::Person);
                 self.last_sent_at = Some(at);
                 self.waited = *waited;
                 self.key_safe_until = *key_safe_until;
-                self.state = State::Dispatching;
                 self.code.clear();
             }
             Event::ActionResult {
-                attempt,
                 certainty,
                 outcome,
                 status,
                 operation_id,
+                error_code,
                 ..
             } => {
-                if self.state != State::Dispatching || *attempt != self.attempts {
-                    return Err(self.illegal(event));
-                }
+                let never_left = *certainty == Certainty::NotSent;
+                let withdrawn = never_left && error_code.as_deref() == Some(WITHDRAWN);
+                self.uncounted += u16::from(withdrawn);
                 self.last_status = status.or(self.last_status);
                 if operation_id.is_some() {
                     self.operation_id.clone_from(operation_id);
                 }
-                if *certainty != Certainty::NotSent {
+                if !never_left {
                     self.maybe_arrived = true;
                     self.last_sent_at = Some(at);
                 }
                 outcome.word().clone_into(&mut self.code);
-                self.uncertain |= self.requested.class.is_write()
-                    && matches!(certainty, Certainty::Unknown | Certainty::CommittedBodyLost);
+                self.uncertain |= self.requested.class.is_write() && is_lost(*certainty);
                 if *certainty == Certainty::Definite && *outcome == Outcome::Done {
                     // The provider's own word about this key settles what came before.
                     self.uncertain = false;
                 }
-                self.state = match certainty {
-                    Certainty::Unknown | Certainty::CommittedBodyLost => State::Unknown,
-                    _ => State::Waiting,
-                };
             }
             Event::RetryScheduled { due, waited, .. } => {
                 self.not_before = *due;
                 self.waited = *waited;
-                self.state = State::Waiting;
                 self.code.clear();
             }
             Event::ReconciliationRequired { not_before, .. } => {
                 self.not_before = *not_before;
-                self.state = State::Reconciling;
                 // That it was done stays known: only its result is looked for.
                 if self.code != Outcome::Done.word() {
                     self.code.clear();
                 }
             }
-            // Counted when it goes out: a crash does not give its number away again.
-            Event::LookupSent { lookup, .. } => {
-                if self.state != State::Reconciling || *lookup != self.lookups + 1 {
-                    return Err(self.illegal(event));
-                }
-                self.lookups = *lookup;
-            }
+            Event::LookupSent { lookup, .. } => self.lookups = *lookup,
             Event::LookedUp {
-                lookup,
                 next,
                 operation_id,
                 found,
                 ..
             } => {
-                if *lookup != self.lookups {
-                    return Err(self.illegal(event));
-                }
                 if let Some(next) = next {
                     self.not_before = *next;
                 }
@@ -196,35 +219,34 @@ impl ActionRow {
                 if operation_id.is_some() {
                     self.operation_id.clone_from(operation_id);
                 }
-                let known = if *applied {
-                    Outcome::Done
-                } else {
-                    self.maybe_arrived = false;
-                    Outcome::Failed
+                self.maybe_arrived &= *applied;
+                let known = match applied {
+                    true => Outcome::Done,
+                    false => Outcome::Failed,
                 };
-                self.state = State::Waiting;
                 known.word().clone_into(&mut self.code);
             }
             Event::Escalated { escalation, .. } => {
                 self.escalation = Some(*escalation);
-                self.state = State::Escalated;
                 self.code.clear();
             }
             Event::Decided { choice, .. } => self.decide(*choice, at),
             // A caller that leaves withdraws its call; its key may come back.
             Event::Cancelled { by, .. } => self.cancelled |= *by != CancelledBy::Caller,
-            Event::Terminal { state, code, .. } => {
-                if !state.is_final() {
-                    return Err(self.illegal(event));
-                }
-                self.state = *state;
-                self.code.clone_from(code);
-            }
-            Event::Joined { .. } => return Ok(()),
-            _ => return Err(self.illegal(event)),
+            Event::Terminal { code, .. } => self.code.clone_from(code),
+            _ => {}
         }
-        self.version += 1;
-        Ok(())
+    }
+
+    /// What counts against the budgets of its key: its own, and what earlier
+    /// calls with it used up.
+    pub fn used(&self) -> Used {
+        let earlier = self.requested.earlier.unwrap_or_default();
+        let counted = self.attempts.saturating_sub(self.uncounted);
+        Used {
+            attempts: counted.saturating_add(earlier.attempts),
+            waited: self.waited + earlier.waited,
+        }
     }
 
     /// Whether a later call with its key may be sent: it has ended, certainly
@@ -242,15 +264,12 @@ impl ActionRow {
     /// What a decision means, so that a restart right after it carries it out.
     fn decide(&mut self, choice: Choice, at: Moment) {
         self.escalation = None;
-        self.state = State::Waiting;
         self.code.clear();
         match choice {
-            Choice::Query => {
-                self.state = State::Reconciling;
+            // It waits, and is looked up or sent when its turn comes.
+            Choice::Query | Choice::RetrySameKey | Choice::Wait | Choice::RaiseQuota => {
                 self.not_before = at;
             }
-            // It waits, and is sent when its turn comes.
-            Choice::RetrySameKey | Choice::Wait | Choice::RaiseQuota => self.not_before = at,
             Choice::ItHappened => {
                 self.uncertain = false;
                 Outcome::Done.word().clone_into(&mut self.code);
@@ -271,4 +290,33 @@ impl ActionRow {
             why: format!("action {} is {}", self.requested.action, self.state),
         }
     }
+}
+
+/// Whether nobody knows what an attempt did, or its result was lost.
+fn is_lost(certainty: Certainty) -> bool {
+    matches!(certainty, Certainty::Unknown | Certainty::CommittedBodyLost)
+}
+
+/// What an event means for the state of its action; `None` if it is not about one
+/// that exists.
+fn step_of(event: &Event) -> Option<Step> {
+    Some(match event {
+        Event::ActionSent { .. } => Step::Sent,
+        Event::ActionResult { certainty, .. } => match is_lost(*certainty) {
+            true => Step::Lost,
+            false => Step::Answered,
+        },
+        Event::RetryScheduled { .. } => Step::Repeat,
+        Event::ReconciliationRequired { .. } => Step::FindOut,
+        Event::LookupSent { .. } | Event::LookedUp { .. } => Step::LookUp,
+        Event::Reconciled { .. } => Step::FoundOut,
+        Event::Escalated { .. } => Step::Asked,
+        Event::Decided { choice, .. } => match choice {
+            Choice::Query => Step::LookUpChosen,
+            _ => Step::Chosen,
+        },
+        Event::Cancelled { .. } => Step::Stopped,
+        Event::Terminal { state, .. } => Step::Ends(*state),
+        _ => return None,
+    })
 }

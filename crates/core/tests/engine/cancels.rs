@@ -1,7 +1,7 @@
 //! Cancellation in every state: nothing of it ever sends again.
 
 use rategov_core::engine::Output;
-use rategov_core::event::{CancelledBy, Found};
+use rategov_core::event::{CancelledBy, Event, Found};
 use rategov_core::id::{ActionId, Agent, Task};
 use rategov_core::word::{Choice, State};
 
@@ -97,10 +97,10 @@ fn a_write_of_a_cancelled_task_does_not_leave_when_its_connection_is_made() {
     let call = write("ana").with(|call| call.task = Some("sync".to_owned()));
     let (mut world, id) = dialling(&call, 1);
     let (now, chance) = (world.now, world.chance());
-    let (agent, task) = (Agent::new("ana").unwrap(), Task::new("sync").unwrap());
+    let task = (Agent::new("ana").unwrap(), Task::new("sync").unwrap());
     world
         .engine
-        .handle_task_cancelled(now, chance, &agent, &task, &CancelledBy::Task);
+        .handle_task_cancelled(now, chance, &task, 1, &CancelledBy::Task);
     world.settle();
     assert!(world.arrivals.is_empty());
     assert_eq!(world.state(id), State::CancelledNotSent);
@@ -256,16 +256,91 @@ fn cancelling_a_task_stops_all_of_it_and_nothing_else() {
     let no_task = world.submit(&of("ana", None));
     world.pass(secs(1));
     let (now, chance) = (world.now, world.chance());
-    let (agent, task) = (Agent::new("ana").unwrap(), Task::new("sync").unwrap());
+    let task = (Agent::new("ana").unwrap(), Task::new("sync").unwrap());
     world
         .engine
-        .handle_task_cancelled(now, chance, &agent, &task, &CancelledBy::Task);
+        .handle_task_cancelled(now, chance, &task, 1, &CancelledBy::Task);
     world.settle();
     assert_eq!(aborts(&world, mine), 1);
     for id in [other_task, other_agent, no_task] {
         assert_eq!(aborts(&world, id), 0);
         assert_eq!(world.state(id), State::Succeeded);
     }
+}
+
+/// Crashes after the end of its task is durable and before its engine has heard
+/// of it; with a route for the action, or without.
+fn stopped_by_a_restart(world: &mut World, id: ActionId, has_route: bool, state: State) {
+    let sends = world.sends(id).len();
+    world.task_stopped = true;
+    world.crash_with(|_| has_route);
+    let by = CancelledBy::Task;
+    let cancelled = Event::Cancelled { action: id, by };
+    let before_all_else = world
+        .records
+        .iter()
+        .take_while(|record| matches!(record.event, Event::Cancelled { .. }))
+        .any(|record| record.event == cancelled);
+    assert!(before_all_else, "{:?}", world.words());
+    world.settle();
+    assert_eq!(world.sends(id).len(), sends, "it was sent again");
+    assert_eq!(world.state(id), state);
+}
+
+#[test]
+fn what_waits_of_a_stopped_task_ends_at_the_start() {
+    for call in [read("ana"), write("ana"), keyed("ana", "k1")] {
+        for has_route in [true, false] {
+            let (mut world, id) = waiting(&call.clone().with(|call| call.detached = true));
+            world.pass(ms(10));
+            stopped_by_a_restart(&mut world, id, has_route, State::CancelledNotSent);
+            assert!(world.row(id).cancelled, "its key does not come back");
+        }
+    }
+}
+
+#[test]
+fn what_was_sent_of_a_stopped_task_is_found_out_and_not_sent_again() {
+    for (call, found, state) in [
+        (read("ana"), Found::NoAnswer, State::CancelledNotSent),
+        (keyed("ana", "k1"), Found::NoAnswer, State::AbandonedUnknown),
+        (
+            keyed("ana", "k1").with_lookup(),
+            Found::Done,
+            State::Succeeded,
+        ),
+        (
+            keyed("ana", "k1").with_lookup(),
+            Found::Nothing,
+            State::CancelledNotSent,
+        ),
+    ] {
+        // On the wire, and waiting for its repeat or its look-up.
+        for passed in [ms(50), ms(150)] {
+            let script: Script = Box::new(move |arrival: &Arrival| match arrival.what {
+                What::Attempt(_) => Say::lost(),
+                What::Lookup(_) => Say::found(found),
+            });
+            let mut world = World::new().saying(script);
+            let id = world.submit(&call.clone().with(|call| call.detached = true));
+            world.pass(passed);
+            stopped_by_a_restart(&mut world, id, true, state);
+        }
+    }
+}
+
+#[test]
+fn what_is_with_a_person_stays_there_when_its_task_was_stopped() {
+    let mut world = World::new().saying(always(Say::lost()));
+    let id = world.submit(&write("ana"));
+    world.pass(secs(1));
+    let question = world.question().escalation;
+    world.task_stopped = true;
+    world.crash();
+    assert_eq!(world.state(id), State::Escalated);
+    assert_eq!(world.question().escalation, question);
+    assert!(world.decide(Choice::RetrySameKey).is_err());
+    assert!(world.row(id).cancelled);
 }
 
 #[test]

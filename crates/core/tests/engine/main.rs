@@ -11,6 +11,7 @@ mod reads;
 mod refusals;
 mod repeats;
 mod restarts;
+mod rows;
 mod shut;
 mod spread;
 mod support;

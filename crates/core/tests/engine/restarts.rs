@@ -3,7 +3,7 @@
 use rategov_core::action::outcome::Lost;
 use rategov_core::event::Found;
 use rategov_core::id::ActionId;
-use rategov_core::policy::ClassTable;
+use rategov_core::policy::{ClassLimits, ClassTable};
 use rategov_core::word::{Choice, State};
 
 use super::support::call::{Call, generation, keyed, ms, read, secs, write};
@@ -90,7 +90,7 @@ fn a_generation_that_may_have_been_billed_is_sent_again_only_with_leave() {
     for (leave, sends) in [(false, 1), (true, 2)] {
         let call = generation("ana").with(|call| {
             call.detached = true;
-            call.limits = Some(rategov_core::policy::ClassLimits {
+            call.limits = Some(ClassLimits {
                 ambiguous_retry: leave,
                 ..ClassTable::default().generation
             });
@@ -148,6 +148,21 @@ fn what_runs_without_its_caller_waits_on_behind_the_same_hold() {
         refused + secs(20) <= sends[0],
         "the hold outlives the process"
     );
+}
+
+#[test]
+fn a_hold_that_was_lengthened_stands_after_a_restart_for_all_of_it() {
+    for longer in [Say::wait(30), Say::wait(30).after(ms(400))] {
+        let mut world = World::new().saying(in_turn(vec![Say::wait(5), longer]));
+        world.submit(&read("ana"));
+        world.submit(&read("bob"));
+        world.pass(secs(1));
+        let refused = world.arrivals[1].at + ms(100);
+        world.crash();
+        let id = world.submit(&read("cyd"));
+        world.settle();
+        assert!(refused + secs(30) <= world.sends(id)[0]);
+    }
 }
 
 #[test]
@@ -265,7 +280,7 @@ fn an_action_without_a_route_is_never_dropped_silently() {
 fn budgets_of_a_waiting_action_are_those_that_it_had() {
     let call = read("ana").with(|call| {
         call.detached = true;
-        call.limits = Some(rategov_core::policy::ClassLimits {
+        call.limits = Some(ClassLimits {
             max_attempts: 3,
             max_wait: secs(600),
             ..ClassTable::default().read
@@ -279,6 +294,95 @@ fn budgets_of_a_waiting_action_are_those_that_it_had() {
     }
     world.settle();
     assert!(world.sends(id).len() <= 3, "{:?}", world.sends(id));
+}
+
+/// A key that its provider always refuses, with three attempts in all.
+fn refused_key(detached: bool) -> (World, Call) {
+    let call = keyed("ana", "k1").held(secs(8)).with(|call| {
+        call.limits = Some(ClassTable::default().idempotent_write);
+        call.detached = detached;
+    });
+    (World::new().saying(always(Say::wait(5))), call)
+}
+
+#[test]
+fn a_key_that_comes_back_after_restarts_has_only_what_is_left_of_its_budgets() {
+    let (mut world, call) = refused_key(false);
+    let mut waited = Vec::new();
+    for _ in 0..6 {
+        let id = world.submit(&call);
+        world.pass(secs(100));
+        waited.extend(world.durable.action(id).map(|row| row.used().waited));
+        world.crash();
+    }
+    assert_eq!(world.arrivals.len(), 3, "{:?}", world.arrivals);
+    assert!(waited.is_sorted(), "waits are summed: {waited:?}");
+}
+
+#[test]
+fn a_send_that_was_called_back_costs_its_key_nothing_before_and_after_a_restart() {
+    let one = ClassLimits {
+        max_attempts: 1,
+        ..ClassTable::default().idempotent_write
+    };
+    let call = keyed("ana", "k1").with(|call| call.limits = Some(one));
+    for crashes in [false, true] {
+        let mut world = World::new().saying(in_turn(vec![Say::wait(5)]));
+        world.commit_after = ms(200);
+        world.submit(&read("bob"));
+        world.pass(ms(250));
+        let first = world.submit(&call);
+        world.pass(secs(1));
+        assert_eq!(
+            world.withdrawn.get(&first),
+            Some(&1),
+            "its scope was closed"
+        );
+        world.hang_up(first);
+        world.pass(secs(1));
+        if crashes {
+            world.crash();
+        }
+        let again = world.submit(&call);
+        world.settle();
+        assert_eq!(world.sends(first).len() + world.sends(again).len(), 1);
+    }
+}
+
+#[test]
+fn a_key_without_attempts_left_takes_its_result_before_and_after_a_restart() {
+    let (mut world, call) = refused_key(false);
+    let mut ended = Vec::new();
+    while world.arrivals.len() < 3 {
+        ended.push(world.submit(&call));
+        world.pass(secs(100));
+    }
+    for _life in 0..2 {
+        let again = world.submit(&call);
+        assert_eq!(
+            world.reply(again),
+            Some(&Reply::Joined(*ended.last().unwrap()))
+        );
+        world.crash();
+    }
+    assert_eq!(world.arrivals.len(), 3);
+}
+
+#[test]
+fn a_call_that_waits_through_a_restart_keeps_what_its_key_used_up_before() {
+    let (mut world, call) = refused_key(false);
+    world.submit(&call);
+    world.pass(secs(100));
+    let before = world.arrivals.len();
+    assert!((1..3).contains(&before), "{before}");
+    let call = call.with(|call| call.detached = true);
+    world.submit(&call);
+    for _ in 0..4 {
+        world.pass(ms(250));
+        world.crash();
+    }
+    world.settle();
+    assert_eq!(world.arrivals.len(), 3, "{:?}", world.arrivals);
 }
 
 #[test]

@@ -147,10 +147,12 @@ fn a_task_bounds_the_repeats_and_the_waiting_of_its_actions() {
     let spent = TaskAllowance {
         retries: 0,
         wait: Span::MAX,
+        ..TaskAllowance::UNLIMITED
     };
     let no_time = TaskAllowance {
         retries: 9,
         wait: Span::ZERO,
+        ..TaskAllowance::UNLIMITED
     };
     for allowance in [spent, no_time] {
         let mut world = World::new().saying(always(Say::status(503)));
@@ -241,6 +243,7 @@ fn a_task_binds_what_a_restart_takes_up() {
     world.task = TaskAllowance {
         retries: 0,
         wait: Span::MAX,
+        ..TaskAllowance::UNLIMITED
     };
     world.crash();
     world.pass(secs(100));

@@ -237,6 +237,28 @@ fn a_success_whose_body_was_lost_stays_a_success_whatever_the_look_up_says() {
 }
 
 #[test]
+fn asking_again_for_a_key_in_progress_is_recorded_as_the_reconciliation_that_it_is() {
+    let busy = Say::facts(Facts::bare(409, Meaning::KeyInProgress));
+    let mut world = World::new().saying(in_turn(vec![busy]));
+    let id = world.submit(&keyed("ana", "k1"));
+    world.settle();
+    assert_eq!(world.state(id), State::Succeeded);
+    assert_eq!(
+        world.story(id),
+        [
+            "action_requested",
+            "action_sent",
+            "action_result",
+            "reconciliation_required",
+            "retry_scheduled",
+            "action_sent",
+            "action_result",
+            "terminal"
+        ]
+    );
+}
+
+#[test]
 fn a_key_is_not_repeated_when_the_provider_may_have_forgotten_it() {
     // Lifetime 10 min, less a request of 60 s and 300 s on the way: 240 s.
     let call = keyed("ana", "k1").with(|call| {

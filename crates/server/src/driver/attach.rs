@@ -1,4 +1,4 @@
-//! What is stored beside a record: the payload of a write, and its result.
+//! What is stored beside a record: the payload of a call, and its result.
 //!
 //! It is handed in before the engine is told, and picked up when the record it
 //! belongs to leaves: the payload with `action_requested`, the result with

@@ -196,14 +196,16 @@ impl Driver {
         }
     }
 
-    /// Whether a granted send was called back since, or its scope refused: its first
-    /// byte had better not leave.
-    pub fn is_overtaken(&self, cell: &Arc<Cell>, action: ActionId) -> bool {
-        lock(&cell.engine).is_overtaken(action)
+    /// Whether a granted send was called back since, its task told to stop, or its
+    /// scope refused: its first byte had better not leave.
+    pub fn is_overtaken(&self, cell: &Arc<Cell>, key: &TaskKey, action: ActionId) -> bool {
+        let tasks = lock(&self.0.tasks);
+        let engine = lock(&cell.engine);
+        !task_allows(&tasks, key, &engine, action) || engine.is_overtaken(action)
     }
 
     /// Hands a call to its account's engine. `payload` is kept with the record
-    /// of a write that may be re-sent.
+    /// of a call that a restart may send.
     pub fn submit(&self, cell: &Arc<Cell>, submit: Submit, payload: Option<Attachment>) {
         if let Some(payload) = payload {
             self.0.attachments.put(submit.requested.action, payload);
@@ -220,10 +222,11 @@ impl Driver {
     /// can be confirmed and overtaken.
     pub fn may_leave(&self, cell: &Arc<Cell>, key: &TaskKey, action: ActionId) -> Leave {
         let tasks = lock(&self.0.tasks);
-        if !tasks.may_send(key) {
+        let mut engine = lock(&cell.engine);
+        if !task_allows(&tasks, key, &engine, action) {
             return Leave::CalledBack;
         }
-        lock(&cell.engine).handle_sent(self.0.clock.now(), action)
+        engine.handle_sent(self.0.clock.now(), action)
     }
 
     /// The first byte of a look-up is about to leave.
@@ -413,19 +416,24 @@ impl Driver {
         }
     }
 
-    /// Tells every engine that a task ended. Not under the task book's lock of
+    /// Tells every engine that a task was told to stop. Not under the task book's lock of
     /// the caller's caller: each engine is told from a task of its own.
-    fn spread_cancellation(&self, key: TaskKey, by: CancelledBy) {
+    fn spread_cancellation(&self, key: TaskKey, stops: u32, by: CancelledBy) {
         for cell in self.cells() {
             let (driver, key, by) = (self.clone(), key.clone(), by.clone());
             self.0.runtime.spawn(async move {
                 let now = driver.0.clock.now();
                 driver.with(&cell, |engine| {
-                    engine.handle_task_cancelled(now, chance(), &key.0, &key.1, &by);
+                    engine.handle_task_cancelled(now, chance(), &key, stops, &by);
                 });
             });
         }
     }
+}
+
+/// Whether the task of an action in hand was not told to stop since it was admitted.
+fn task_allows(tasks: &TaskBook, key: &TaskKey, engine: &Engine, action: ActionId) -> bool {
+    tasks.may_send(key, engine.task_stops(action).unwrap_or(0))
 }
 
 /// What chance gives to one call of an engine. The last 32 bits of a UUID

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use rategov_core::engine::{Engine, Resumption};
+use rategov_core::engine::{Engine, Resumption, TaskAllowance};
 use rategov_core::id::{Account, ActionId, Scope};
-use rategov_core::record::Tables;
+use rategov_core::record::{ActionRow, Tables};
 use rategov_core::tasks::{TaskBook, task_key};
 use rategov_core::time::Moment;
 use rategov_store::Source;
@@ -73,20 +73,17 @@ impl Driver {
         let resume = self.0.resume.get();
         let mut resumptions: BTreeMap<ActionId, Resumption> = BTreeMap::new();
         let mut mailboxes = Vec::new();
-        if let Some(resume) = resume {
-            for row in &tables.actions {
-                let id = row.requested.action;
-                let Some(setup) = resume.setup(row) else {
-                    continue;
-                };
-                let key = task_key(&row.requested.agent, row.requested.task.as_ref());
-                let task = lock(&self.0.tasks).allowance(&key);
-                resumptions.insert(id, Resumption { setup, task });
-                // A read that the life before still passes on keeps its runner.
-                if let Some(mailbox) = self.0.registry.open(id, generation) {
-                    mailboxes.push((row.clone(), mailbox));
-                }
+        for row in &tables.actions {
+            let id = row.requested.action;
+            let setup = resume.and_then(|resume| resume.setup(row));
+            // A read that the life before still passes on keeps its runner.
+            if setup.is_some()
+                && let Some(mailbox) = self.0.registry.open(id, generation)
+            {
+                mailboxes.push((row.clone(), mailbox));
             }
+            let task = self.task_of(row);
+            resumptions.insert(id, Resumption { setup, task });
         }
         let policy = resume
             .map(|resume| resume.policy(account))
@@ -127,6 +124,17 @@ impl Driver {
             }
         });
         cell
+    }
+
+    /// What the task of a stored action still allows; `None` if it was told to stop
+    /// since.
+    fn task_of(&self, row: &ActionRow) -> Option<TaskAllowance> {
+        let requested = &row.requested;
+        let key = task_key(&requested.agent, requested.task.as_ref());
+        let tasks = lock(&self.0.tasks);
+        tasks
+            .may_send(&key, requested.task_stops)
+            .then(|| tasks.allowance(&key))
     }
 
     /// A commit was lost: the account is taken up again from the tables, as after

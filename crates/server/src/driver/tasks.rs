@@ -48,11 +48,6 @@ impl Driver {
         lock(&self.0.tasks).deadline(key)
     }
 
-    /// Whether a granted send of a task may still leave.
-    pub fn may_send(&self, key: &TaskKey) -> bool {
-        lock(&self.0.tasks).may_send(key)
-    }
-
     /// A path of a task failed in a way that no repeat can mend, or succeeded.
     pub fn note_path(
         &self,
@@ -100,7 +95,9 @@ impl Driver {
                         tasks.handle_commit_failed();
                     }
                 }
-                TaskOutput::Cancelled { key, by } => self.spread_cancellation(key, by),
+                TaskOutput::Cancelled { key, stops, by } => {
+                    self.spread_cancellation(key, stops, by);
+                }
                 TaskOutput::Faulted => self.rebuild_tasks(),
             }
         }

@@ -6,18 +6,19 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rategov_core::action::breaker::Path;
 use rategov_core::cost::Cost;
 use rategov_core::engine::{Marker, Setup, Submit, TaskAllowance};
-use rategov_core::event::Requested;
+use rategov_core::event::{Durability, Event, Record, Requested};
 use rategov_core::id::{
-    Account, ActionId, Agent, Credential, Endpoint, Fingerprint, Provider, RecordSeq,
+    Account, ActionId, Agent, Credential, Endpoint, Fingerprint, Provider, RecordSeq, Task,
 };
 use rategov_core::policy::{AccountPolicy, ClassTable, Profile, TaskLimits};
 use rategov_core::record::ActionRow;
-use rategov_core::tasks::TaskBook;
+use rategov_core::tasks::{TaskBook, task_key};
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::{Class, Priority, State};
-use rategov_store::{Attachment, Options, Payload, Store};
+use rategov_store::{Attachment, Entry, JournalQuery, Options, Page, Payload, Source, Store};
 use tempfile::TempDir;
 
 use super::*;
@@ -76,29 +77,52 @@ struct World {
     driver: Driver,
     keeper: Arc<Keeper>,
     cell: Arc<Cell>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl World {
     fn new() -> World {
-        let folder = TempDir::new().unwrap();
+        World::on(TempDir::new().unwrap())
+    }
+
+    /// A start on a folder, whatever it holds.
+    fn on(folder: TempDir) -> World {
         let clock = Clock::new();
-        let (store, _) = Store::open(folder.path(), &Options::default(), &clock.paired()).unwrap();
-        let driver = Driver::new(clock, store, TaskBook::new(TaskLimits::default()), 8);
+        let opened = Store::open(folder.path(), &Options::default(), &clock.paired());
+        let (store, recovered) = opened.unwrap();
+        let tasks = TaskBook::restore(TaskLimits::default(), recovered.tasks);
+        let driver = Driver::new(clock, store, tasks, 8);
         driver.listen_to_journal();
         let keeper = Arc::new(Keeper::default());
         driver.connect(Arc::clone(&keeper) as Arc<dyn Resume>);
+        driver.take_up(recovered.accounts);
         let cell = driver.cell(&account());
         World {
             driver,
             keeper,
             cell,
-            _folder: folder,
+            folder,
         }
+    }
+
+    /// The same folder after this process is no more.
+    fn restarted(self) -> World {
+        self.driver.store().close().unwrap();
+        World::on(self.folder)
+    }
+
+    fn state(&self, id: ActionId) -> Option<State> {
+        let found = self.driver.store().reader().action(id).unwrap();
+        found.map(|found| found.row.state)
     }
 
     /// Hands in a call that goes on without its caller.
     fn submit(&self, class: Class) -> (ActionId, Mailbox) {
+        self.submit_for(class, None)
+    }
+
+    /// The same on behalf of a task.
+    fn submit_for(&self, class: Class, task: Option<&Task>) -> (ActionId, Mailbox) {
         let id = new_action_id();
         let mailbox = self.driver.register(&self.cell, id).unwrap();
         let requested = Requested {
@@ -107,18 +131,21 @@ impl World {
             account: account(),
             credential: Credential::new("billing/ops#1").unwrap(),
             agent: Agent::new("ana").unwrap(),
-            task: None,
+            task: task.cloned(),
+            task_stops: 0,
             goal: None,
             priority: Priority::Normal,
             class,
             method: "GET".to_owned(),
             endpoint: Endpoint::new("GET /records").unwrap(),
+            model: None,
             path: "/records".to_owned(),
             fingerprint: Fingerprint([1; 16]),
             payload_digest: [0; 32],
             payload_bytes: 0,
             replayable: true,
             key: None,
+            earlier: None,
             deadline: Moment::NEVER,
             detached: true,
             authorised_by: "agent token".to_owned(),
@@ -130,6 +157,7 @@ impl World {
             hold_until: Moment::NEVER,
             task: TaskAllowance::UNLIMITED,
             marker: Marker::None,
+            earlier: None,
         };
         self.driver.submit(&self.cell, submit, None);
         (id, mailbox)
@@ -207,4 +235,99 @@ async fn a_read_without_a_caller_gets_a_runner_of_the_new_life_when_its_old_one_
     world
         .until("it has a runner", |world| world.keeper.generations() == [2])
         .await;
+}
+
+/// The end of a task is in the journal, and the process dies before any engine has
+/// heard of it.
+async fn a_stop_that_only_the_journal_knows_is_carried_out_at_the_start(task: Option<&str>) {
+    let world = World::new();
+    let task = task.map(|name| Task::new(name).unwrap());
+    let key = task_key(&Agent::new("ana").unwrap(), task.as_ref());
+    let path = Path {
+        account: account(),
+        endpoint: Endpoint::new("GET /records").unwrap(),
+    };
+    world.driver.admit_task(&key, None, &path).unwrap();
+    let (id, mut mailbox) = world.submit_for(Class::Read, task.as_ref());
+    assert!(mailbox.next().await.is_some(), "it is durable");
+    let stop = Record {
+        seq: RecordSeq(2),
+        at: world.driver.clock().now(),
+        durability: Durability::Power,
+        event: Event::TaskCancelled {
+            task: key.1.clone(),
+            agent: key.0.clone(),
+            by: CancelledBy::Agent(key.0.clone()),
+        },
+    };
+    let entry = Entry {
+        source: Source::Tasks,
+        generation: 1,
+        wall: world.driver.clock().wall(),
+        record: stop,
+        attachments: Vec::new(),
+    };
+    world.driver.0.journal.enqueue(entry).unwrap();
+    let is_stopped = |world: &World| {
+        let rows = world.driver.store().reader().tasks(9).unwrap();
+        rows.iter().any(|it| it.row.stops == 1)
+    };
+    world.until("the stop is recorded", is_stopped).await;
+    assert_eq!(world.state(id), Some(State::Dispatching));
+
+    let world = world.restarted();
+    world
+        .until("it ended", |world| {
+            world.state(id) == Some(State::CancelledNotSent)
+        })
+        .await;
+    let query = JournalQuery {
+        action: Some(id),
+        page: Page::Forward(None),
+        ..JournalQuery::default()
+    };
+    let records = world.driver.store().reader().journal(&query).unwrap();
+    let words: Vec<&str> = records.iter().map(|it| it.event.as_str()).collect();
+    assert_eq!(
+        words,
+        [
+            "action_requested",
+            "action_sent",
+            "cancelled",
+            "action_result",
+            "terminal"
+        ]
+    );
+    // What is called afterwards is nobody's business but its own.
+    if task.is_none() {
+        let later = world.driver.admit_task(&key, None, &path).unwrap();
+        assert_eq!(later.stops, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_named_task_that_was_stopped_is_stopped_at_the_start() {
+    a_stop_that_only_the_journal_knows_is_carried_out_at_the_start(Some("sync")).await;
+}
+
+#[tokio::test]
+async fn a_default_task_that_was_stopped_is_stopped_at_the_start() {
+    a_stop_that_only_the_journal_knows_is_carried_out_at_the_start(None).await;
+}
+
+#[tokio::test]
+async fn nothing_leaves_of_a_default_task_from_when_it_was_told_to_stop() {
+    let world = World::new();
+    let key = task_key(&Agent::new("ana").unwrap(), None);
+    let (id, mut mailbox) = world.submit(Class::Read);
+    let granted = mailbox.next().await.unwrap();
+    assert!(
+        matches!(granted, Mail::Output(Output::Grant(_))),
+        "{granted:?}"
+    );
+    // Before the engines hear of it: that is told to them from tasks of their own.
+    let receipt = world.driver.cancel_task(&key, CancelledBy::Task).unwrap();
+    let leave = world.driver.may_leave(&world.cell, &key, id);
+    assert_eq!(leave, Leave::CalledBack);
+    receipt.durable().await.unwrap();
 }

@@ -22,6 +22,7 @@ use rategov_core::event::{Requested, bounded_text};
 use rategov_core::id::{Account, ActionId, Fingerprint, Provider, Task};
 use rategov_core::tasks::{DEFAULT_TASK, TaskKey};
 use rategov_core::time::{Moment, Span};
+use rategov_core::word::Class;
 use rategov_store::{Attachment, Payload as StoredPayload};
 
 use super::destination::Destination;
@@ -37,6 +38,7 @@ use super::respond::Out;
 use super::resume::StoredHead;
 use super::serve::{Gateway, Given};
 use super::spool::{Replay, Spool, SpoolLimits};
+use super::submit::OfKey;
 use crate::auth::Caller;
 use crate::auth::headers_in::{ActionKey, AnswerMode, Asked};
 use crate::config::settings::{ProviderSettings, ScopedCall, SendNewOperation};
@@ -68,6 +70,24 @@ struct Way<'p> {
     owner: Owner<'p>,
 }
 
+/// What a call must survive until it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outlives {
+    /// A restart sends it, or sends it again: a write, or what runs without its caller.
+    Restart,
+    /// It ends with its caller.
+    Nothing,
+}
+
+impl Outlives {
+    fn of(class: Class, asked: &Asked) -> Outlives {
+        match class.is_write() || asked.answer == AnswerMode::Async {
+            true => Outlives::Restart,
+            false => Outlives::Nothing,
+        }
+    }
+}
+
 /// A body that was taken in.
 struct Taken {
     spool: Spool,
@@ -90,7 +110,9 @@ impl Gateway {
             ..
         } = call;
         let (head, framing) = way.head(parts, query.as_deref(), key.as_deref())?;
-        let Taken { spool, contents } = self.take_body(&policy, &way, framing, body).await?;
+        let outlives = Outlives::of(way.route.class, &asked);
+        let taken = self.take_body(&policy, outlives, framing, body).await?;
+        let Taken { spool, contents } = taken;
         let Way {
             settings,
             destination,
@@ -128,30 +150,34 @@ impl Gateway {
             credential: owner.credential.clone(),
             agent: caller.agent().clone(),
             task: caller.task(&asked).cloned(),
+            task_stops: allowance.stops,
             goal: asked.goal.as_deref().map(bounded_text),
             priority: caller.priority(asked.priority),
             class: route.class,
             method: head.method.as_str().to_owned(),
             endpoint: route.endpoint.clone(),
+            model,
             path: bounded_text(&path),
             fingerprint: self.fingerprint(&owner.account, &head, body, &spool),
             payload_digest: *spool.digest(),
             payload_bytes: spool.read(),
             replayable,
             key: key.clone(),
+            earlier: None,
             deadline: deadline(now, &asked, driver.task_deadline(&task)),
             detached: respond_async,
             authorised_by: format!("{} as {}", caller.authority().word(), caller.agent()),
             parent: None,
         });
-        if let Some(reply) = self.earlier_result(&requested, &owner.account).await? {
-            return Ok(reply);
-        }
+        let earlier = match self.stored_of_key(&requested, &owner.account).await? {
+            OfKey::Free(earlier) => earlier,
+            OfKey::Answered(reply) => return Ok(reply),
+        };
         if let Err(state) = driver.takes_calls() {
             let problem = Problem::of_action(Code::AuditUnavailable).because(&state.to_string());
             return Err(Box::new(problem.retry_after(Some(1))));
         }
-        let payload = (route.class.is_write() && replayable)
+        let payload = (outlives == Outlives::Restart && replayable)
             .then(|| stored_payload(id, &head, &owner.slot, contents.as_ref(), &spool))
             .flatten();
         let setup = Setup {
@@ -176,6 +202,7 @@ impl Gateway {
             setup,
             hold_until: now + asked.held(policy.settings.hold),
             task: allowance,
+            earlier,
         };
         let job = Job {
             upstream: Arc::clone(&self.0.upstream),
@@ -241,12 +268,12 @@ impl Gateway {
         })
     }
 
-    /// Takes the body in. A write's is kept whole, so that a restart can send it
-    /// again; of other calls only the model's name is wanted.
+    /// Takes the body in. What outlives a restart is kept whole, so that it can be
+    /// sent again; of other calls only the model's name is wanted.
     async fn take_body(
         &self,
         policy: &Policy,
-        way: &Way<'_>,
+        outlives: Outlives,
         framing: Framing,
         body: Incoming,
     ) -> Given<Taken> {
@@ -258,10 +285,9 @@ impl Gateway {
         let spool = Spool::take(body, framing, &limits, &self.0.budget)
             .await
             .map_err(spool_refusal)?;
-        let at_most = if way.route.class.is_write() {
-            policy.settings.max_replay_body
-        } else {
-            MODEL_BYTES_MAX
+        let at_most = match outlives {
+            Outlives::Restart => policy.settings.max_replay_body,
+            Outlives::Nothing => MODEL_BYTES_MAX,
         };
         let contents = spool.contents(at_most).await.ok().flatten();
         Ok(Taken { spool, contents })
@@ -382,7 +408,7 @@ fn patience(asked: &Asked) -> Option<Duration> {
     }
 }
 
-/// What is kept of a write so that it can be sent again after a restart.
+/// What is kept of a call so that it can be sent again after a restart.
 fn stored_payload(
     id: ActionId,
     head: &request::Parts,

@@ -34,7 +34,9 @@ impl Runner {
         let withdrawn = Evidence::NotSent(NotSent::Withdrawn);
         // A refusal that came since the grant would only be repeated, and nobody
         // waits for what was stopped while its grant was on its way.
-        if !self.driver.may_send(&self.job.task) || self.driver.is_overtaken(&self.cell, self.id())
+        if self
+            .driver
+            .is_overtaken(&self.cell, &self.job.task, self.id())
         {
             return self.report(grant.attempt, withdrawn, 0, None);
         }
@@ -104,7 +106,10 @@ impl Runner {
             Ok(line) => line,
             Err(verdict) => return Ended::Sent(Sent::of(verdict, 0, Some(Box::new(request)))),
         };
-        if self.driver.is_overtaken(&self.cell, self.id()) {
+        if self
+            .driver
+            .is_overtaken(&self.cell, &self.job.task, self.id())
+        {
             let verdict = Verdict::NotSent(NotSent::Withdrawn, evidence::Detail::Overtaken);
             return Ended::Sent(Sent::of(verdict, 0, Some(Box::new(request))));
         }

@@ -1,9 +1,9 @@
 //! Taking up what a restart found: how each action is to be treated, and its runner.
 //!
-//! What is stored of a write is its head without credentials, and its body. The
-//! credential is added anew from the configuration. A pass-through credential is
-//! never stored: such an action is not looked up or sent, so its look-ups end
-//! without an answer and a person is asked.
+//! What is stored of a write, and of what runs without its caller, is its head
+//! without credentials, and its body. The credential is added anew from the
+//! configuration. A pass-through credential is never stored: such an action is not
+//! looked up or sent, so its look-ups end without an answer and a person is asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,6 @@ use super::serve::Gateway;
 use super::spool::{Spool, SpoolError, SpoolLimits};
 use crate::config::settings::ScopedCall;
 use crate::driver::{Cell, Mailbox, Resume};
-use crate::route::model_of;
 use crate::route::template::Parameters;
 
 /// How often room for a stored body is asked for, and how long between two tries.
@@ -115,7 +114,7 @@ impl Resume for Gateway {
             &requested.account,
             &ScopedCall {
                 endpoint: &requested.endpoint,
-                model: model_of(&route.parameters, &[]).as_deref(),
+                model: requested.model.as_deref(),
                 credential: Some(&requested.credential),
             },
         );

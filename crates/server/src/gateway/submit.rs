@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rategov_core::action::problem::Code;
-use rategov_core::engine::{Output, Submit};
+use rategov_core::engine::{Earlier, Output, Submit};
 use rategov_core::event::Requested;
 use rategov_core::id::{Account, ActionId};
 use rategov_store::Attachment;
@@ -16,6 +16,14 @@ use super::run::Runner;
 use super::serve::{Gateway, Given};
 use crate::driver::{Cell, Mail};
 use crate::fail;
+
+/// What is known of the key of a call.
+pub(super) enum OfKey {
+    /// It may be sent, within what is left after this.
+    Free(Option<Earlier>),
+    /// It was: this is what came of it.
+    Answered(Out),
+}
 
 impl Gateway {
     /// Hands the call to its engine and waits for what comes of it.
@@ -71,14 +79,17 @@ impl Gateway {
         crate::agents::stored_result(self, action).await
     }
 
-    /// A key that was used before this process started: its result, or a refusal.
-    pub(super) async fn earlier_result(
+    /// What is stored of a key that was used before this process started.
+    ///
+    /// # Errors
+    /// `key_reused` if it was another call's.
+    pub(super) async fn stored_of_key(
         &self,
         requested: &Requested,
         account: &Account,
-    ) -> Given<Option<Out>> {
+    ) -> Given<OfKey> {
         let Some(key) = requested.key.clone() else {
-            return Ok(None);
+            return Ok(OfKey::Free(None));
         };
         let cell = self.0.driver.cell_of(account);
         let look = |cell| {
@@ -88,18 +99,20 @@ impl Gateway {
         };
         if cell.as_deref().and_then(look).is_some() {
             // The engine knows it and decides under its lock.
-            return Ok(None);
+            return Ok(OfKey::Free(None));
         }
         let earlier = crate::agents::action_by_key(self, account, &key).await?;
-        let Some(row) = earlier else { return Ok(None) };
+        let Some(row) = earlier else {
+            return Ok(OfKey::Free(None));
+        };
         if !requested.repeats(&row.requested) {
             let problem = Problem::of_action(Code::KeyReused)
                 .with("action", row.requested.action.to_string());
             return Err(Box::new(problem));
         }
         match row.may_be_sent_anew() {
-            true => Ok(None),
-            false => self.join(row.requested.action).await.map(Some),
+            true => Ok(OfKey::Free(Some(Earlier::of(&row)))),
+            false => self.join(row.requested.action).await.map(OfKey::Answered),
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use rategov_core::action::breaker::Path;
-use rategov_core::engine::{Marker, Submit};
+use rategov_core::engine::{Earlier, Marker, Submit};
 use rategov_core::event::{CancelledBy, Requested};
 use rategov_core::id::{
     ActionId, Agent, Credential, Endpoint, EscalationId, Fingerprint, Operator, Provider, Task,
 };
+use rategov_core::record::ActionRow;
 use rategov_core::tasks::{TaskKey, task_key};
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::{Choice, Mode, State};
@@ -40,16 +41,19 @@ impl World {
         let operation = self.operations[op].clone();
         let key = submit.requested.key.clone();
         let site = operation.site;
-        if let Some(key) = &key
-            && self.is_answered_from_the_store(site, key)
-        {
-            self.trace
-                .note(self.now, format_args!("op-{op} gets what was stored"));
-            return Ok(());
-        }
-        let Some(submit) = self.admit(op, submit)? else {
+        let stored = key.as_ref().and_then(|key| self.stored_of_key(site, key));
+        let earlier = match stored {
+            Some(row) if !row.may_be_sent_anew() => {
+                self.trace
+                    .note(self.now, format_args!("op-{op} gets what was stored"));
+                return Ok(());
+            }
+            row => row.map(|row| Earlier::of(&row)),
+        };
+        let Some(mut submit) = self.admit(op, submit)? else {
             return Ok(());
         };
+        submit.earlier = earlier;
         self.trace.note(
             self.now,
             format_args!("op-{op} calls as {id}: {:?}", operation.kind),
@@ -101,12 +105,11 @@ impl World {
             Ok(allowance) => {
                 submit.task = allowance;
                 let of_task = deadline.unwrap_or(Moment::NEVER);
-                if of_task < submit.requested.deadline {
-                    submit.requested = Arc::new(Requested {
-                        deadline: of_task,
-                        ..Requested::clone(&submit.requested)
-                    });
-                }
+                submit.requested = Arc::new(Requested {
+                    task_stops: allowance.stops,
+                    deadline: of_task.min(submit.requested.deadline),
+                    ..Requested::clone(&submit.requested)
+                });
                 Ok(Some(submit))
             }
             Err(refusal) => {
@@ -119,18 +122,19 @@ impl World {
         }
     }
 
-    /// A key that only the store remembers: its result is given again, unless
-    /// the action may be sent anew.
-    fn is_answered_from_the_store(&mut self, site: usize, key: &str) -> bool {
-        let known = self
-            .cell(site)
-            .is_some_and(|cell| cell.engine.action_of_key(key).is_some());
+    /// The last ended action of a key that no engine has in hand: its result is
+    /// given again, unless it may be sent anew.
+    fn stored_of_key(&mut self, site: usize, key: &str) -> Option<ActionRow> {
+        let cell = self.cell(site)?;
+        if cell.engine.action_of_key(key).is_some() {
+            return None;
+        }
         let account = account_of(site);
         let rows = self.journal.committed().actions().filter(|row| {
             row.requested.account == account && row.requested.key.as_deref() == Some(key)
         });
         let latest = rows.max_by_key(|row| (row.requested_at, row.requested.action));
-        !known && latest.is_some_and(|row| row.state.is_final() && !row.may_be_sent_anew())
+        latest.filter(|row| row.state.is_final()).cloned()
     }
 
     fn task_of(&self, op: usize) -> TaskKey {
@@ -158,17 +162,20 @@ impl World {
             task: operation
                 .task
                 .map(|n| Task::new(&format!("task-{n}")).expect("short printable ASCII")),
+            task_stops: 0,
             goal: None,
             priority: operation.priority,
             class: kind.class(),
             method: method.to_owned(),
             endpoint: Endpoint::new(&format!("{method} {path}")).expect("short printable ASCII"),
+            model: None,
             path: path.to_owned(),
             fingerprint: Fingerprint(fingerprint),
             payload_digest: [op as u8; 32],
             payload_bytes: 20,
             replayable: true,
             key: kind.has_key().then(|| format!("key-{op}")),
+            earlier: None,
             deadline: operation
                 .deadline
                 .map_or(Moment::NEVER, |span| self.now + span),
@@ -194,6 +201,7 @@ impl World {
                 true => Marker::SdkRetry,
                 false => Marker::None,
             },
+            earlier: None,
         };
         (order, submit)
     }
@@ -241,12 +249,17 @@ impl World {
     }
 
     /// The engines hear that a task ended.
-    pub(super) fn task_ended(&mut self, key: &TaskKey, by: &CancelledBy) -> Result<(), Broken> {
+    pub(super) fn task_ended(
+        &mut self,
+        key: &TaskKey,
+        stops: u32,
+        by: &CancelledBy,
+    ) -> Result<(), Broken> {
         for site in 0..self.scenario.places.len() {
             let (now, chance) = (self.now, self.chance());
             if let Some(cell) = self.cell(site) {
                 cell.engine
-                    .handle_task_cancelled(now, chance, &key.0, &key.1, by);
+                    .handle_task_cancelled(now, chance, key, stops, by);
             }
             self.pump(site)?;
         }

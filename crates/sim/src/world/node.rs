@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use rategov_core::action::outcome::Certainty;
-use rategov_core::engine::{Chance, Engine, Resumption, Setup, TaskAllowance};
+use rategov_core::engine::{Chance, Engine, Resumption, Setup};
 use rategov_core::event::Event;
 use rategov_core::fold::Fold;
 use rategov_core::id::{Account, ActionId, Scope};
@@ -158,12 +158,14 @@ impl Known<'_> {
         let resumptions: BTreeMap<ActionId, Resumption> = tables
             .actions
             .iter()
-            .filter_map(|row| {
+            .map(|row| {
                 let requested = &row.requested;
                 let key = task_key(&requested.agent, requested.task.as_ref());
-                let setup = self.setup(self.orders.get(&requested.action)?);
-                let task: TaskAllowance = book.allowance(&key);
-                Some((requested.action, Resumption { setup, task }))
+                let order = self.orders.get(&requested.action);
+                let setup = order.map(|order| self.setup(order));
+                let may_send = book.may_send(&key, requested.task_stops);
+                let task = may_send.then(|| book.allowance(&key));
+                (requested.action, Resumption { setup, task })
             })
             .collect();
         let policy = self.scenario.places[site].policy.clone();

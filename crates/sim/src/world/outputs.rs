@@ -250,8 +250,8 @@ impl World {
                     );
                     self.enqueue(None, life, record);
                 }
-                TaskOutput::Cancelled { key, by } => {
-                    self.later(Span::from_millis(1), Due::TaskEnded(key, by));
+                TaskOutput::Cancelled { key, stops, by } => {
+                    self.later(Span::from_millis(1), Due::TaskEnded(key, stops, by));
                 }
                 TaskOutput::Faulted => self.later(REBUILT_AFTER, Due::RebuildBook),
             }

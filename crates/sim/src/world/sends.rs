@@ -93,7 +93,8 @@ impl World {
                 if overtaken && wire.is_attempt() {
                     self.check.allow_send(action);
                 }
-                !overtaken && (node.book.may_send(&task) || !wire.is_attempt())
+                let stops = cell.engine.task_stops(action).unwrap_or(0);
+                !overtaken && (node.book.may_send(&task, stops) || !wire.is_attempt())
             }
             _ => false,
         };

@@ -7,8 +7,8 @@
 //!
 //! The version comes first, so that a record of a later version is named as
 //! such: a record begins `a6 61 76 01`, a map of six whose first key is `v`.
-//! An optional field can be added within a version (an older record lacks it,
-//! which reads as none); anything else is a new version.
+//! A field that may be absent can be added within a version (an older record lacks
+//! it, which reads as none, nought or no); anything else is a new version.
 //!
 //! ```text
 //! {"v": 1, "at": 5000000, "seq": 7, "wall": 1796000000000000,

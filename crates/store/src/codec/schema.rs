@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use rategov_core::action::budget::Used;
 use rategov_core::action::outcome::Certainty;
 use rategov_core::cost::Cost;
 use rategov_core::event::{CancelledBy, Decider, Event, Found, Requested, ScopeChange};
@@ -31,6 +32,11 @@ mirror_enum! { Source as SourceForm {
 
 mirror_struct! { Cost as CostForm { requests: u32, } }
 
+mirror_struct! { Used as UsedForm {
+    waited: Span,
+    attempts: u16,
+} }
+
 mirror_struct! { Requested as RequestedForm {
     key: Option<String>,
     goal: Option<String>,
@@ -38,10 +44,12 @@ mirror_struct! { Requested as RequestedForm {
     task: Option<Task>,
     agent: Agent,
     class: Class,
+    model: Option<String>,
     action: ActionId,
     method: String,
     parent: Option<ActionId>,
     account: Account,
+    earlier: Option<Used>,
     deadline: Moment,
     detached: bool,
     endpoint: Endpoint,
@@ -49,6 +57,8 @@ mirror_struct! { Requested as RequestedForm {
     provider: Provider,
     credential: Credential,
     replayable: bool,
+    #[serde(default)]
+    task_stops: u32,
     fingerprint: Fingerprint,
     authorised_by: String,
     payload_bytes: u64,
@@ -76,6 +86,8 @@ mirror_struct! { ScopeRow as ScopeRowForm {
     window: Option<Span>,
     spacing: Option<Span>,
     reset_at: Option<Moment>,
+    #[serde(default)]
+    exhausted: bool,
     remaining: Option<u64>,
     hold_level: u32,
     misdeclared: bool,
@@ -196,6 +208,8 @@ mirror_enum! { Event as EventForm {
         goal: Option<String>,
         task: Task,
         agent: Agent,
+        #[serde(default)]
+        stops: u32,
         deadline: Moment,
     },
     TaskCharged {

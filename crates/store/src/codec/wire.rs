@@ -273,10 +273,10 @@ impl<T: Wire> Wire for Arc<T> {
 
 /// Declares the mirror of a struct: its fields, and both ways between them.
 macro_rules! mirror_struct {
-    ($core:ident as $form:ident { $($field:ident: $ty:ty,)* }) => {
+    ($core:ident as $form:ident { $($(#[$meta:meta])* $field:ident: $ty:ty,)* }) => {
         #[derive(Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
-        pub(super) struct $form { $($field: <$ty as Wire>::Form,)* }
+        pub(super) struct $form { $($(#[$meta])* $field: <$ty as Wire>::Form,)* }
 
         impl Wire for $core {
             type Form = $form;
@@ -295,12 +295,12 @@ macro_rules! mirror_struct {
 macro_rules! mirror_enum {
     ($core:ident as $form:ident {
         $($(#[$meta:meta])*
-        $variant:ident $(($bind:ident: $inner:ty))? $({ $($field:ident: $ty:ty,)* })?,)*
+        $variant:ident $(($bind:ident: $inner:ty))? $({ $($(#[$field_meta:meta])* $field:ident: $ty:ty,)* })?,)*
     }) => {
         #[derive(Serialize, Deserialize)]
         #[serde(rename_all = "snake_case", deny_unknown_fields)]
         pub(super) enum $form {
-            $($(#[$meta])* $variant $((<$inner as Wire>::Form))? $({ $($field: <$ty as Wire>::Form,)* })?,)*
+            $($(#[$meta])* $variant $((<$inner as Wire>::Form))? $({ $($(#[$field_meta])* $field: <$ty as Wire>::Form,)* })?,)*
         }
 
         impl Wire for $core {

@@ -33,6 +33,7 @@ pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<ActionRow>, Error
         state: columns.word("state")?,
         version: columns.get("version")?,
         attempts: columns.get("attempts")?,
+        uncounted: columns.later("uncounted")?,
         lookups: columns.get("lookups")?,
         waited: columns.col("waited")?,
         not_before: columns.col("not_before")?,
@@ -61,11 +62,11 @@ pub(crate) fn insert(db: &Connection, action: &ActionRow, stamp: Stamp) -> Resul
         "INSERT INTO action (id, requested, account, agent, task, key,
             requested_at, requested_wall, state, open, version, attempts, lookups, waited,
             not_before, last_sent_at, key_safe_until, uncertain, maybe_arrived, operation_id,
-            last_status, escalation, cancelled, code, boot, at, wall)
+            last_status, escalation, cancelled, code, boot, at, wall, uncounted)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6,
             ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
             ?15, ?16, ?17, ?18, ?19, ?20,
-            ?21, ?22, ?23, ?24, ?25, ?26, ?27)",
+            ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
     )?
     .execute(params![
         Col(requested.action),
@@ -95,6 +96,7 @@ pub(crate) fn insert(db: &Connection, action: &ActionRow, stamp: Stamp) -> Resul
         Col(stamp.boot),
         Col(stamp.at),
         Col(stamp.wall),
+        action.uncounted,
     ])?;
     Ok(())
 }
@@ -105,7 +107,7 @@ pub(crate) fn update(db: &Connection, action: &ActionRow, stamp: Stamp) -> Resul
         "UPDATE action SET state = ?2, open = ?3, version = ?4, attempts = ?5, lookups = ?6,
             waited = ?7, not_before = ?8, last_sent_at = ?9, key_safe_until = ?10, uncertain = ?11,
             maybe_arrived = ?12, operation_id = ?13, last_status = ?14, escalation = ?15,
-            cancelled = ?16, code = ?17, boot = ?18, at = ?19, wall = ?20
+            cancelled = ?16, code = ?17, boot = ?18, at = ?19, wall = ?20, uncounted = ?21
          WHERE id = ?1",
     )?
     .execute(params![
@@ -129,6 +131,7 @@ pub(crate) fn update(db: &Connection, action: &ActionRow, stamp: Stamp) -> Resul
         Col(stamp.boot),
         Col(stamp.at),
         Col(stamp.wall),
+        action.uncounted,
     ])?;
     Ok(())
 }

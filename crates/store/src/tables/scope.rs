@@ -24,6 +24,7 @@ pub(crate) fn read(columns: Columns<'_, '_>) -> Result<(Account, Stamped<ScopeRo
         epoch: columns.col("epoch")?,
         hold_level: columns.get("hold_level")?,
         misdeclared: columns.get("misdeclared")?,
+        exhausted: columns.later("exhausted")?,
         source: columns.get("source")?,
     };
     Ok((
@@ -45,7 +46,7 @@ pub(crate) fn save(
     db.prepare_cached(
         "INSERT OR REPLACE INTO scope VALUES (:account, :scope, :mode, :next_allowed_at, :remaining,
             :limit, :window, :reset_at, :spacing, :max_concurrent, :epoch, :hold_level,
-            :misdeclared, :source, :boot, :at, :wall)",
+            :misdeclared, :source, :boot, :at, :wall, :exhausted)",
     )?
     .execute(named_params! {
         ":account": account.as_str(),
@@ -61,6 +62,7 @@ pub(crate) fn save(
         ":epoch": Col(scope.epoch),
         ":hold_level": scope.hold_level,
         ":misdeclared": scope.misdeclared,
+        ":exhausted": scope.exhausted,
         ":source": scope.source,
         ":boot": Col(stamp.boot),
         ":at": Col(stamp.at),

@@ -26,6 +26,7 @@ pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<TaskRow>, Error> 
         deadline: columns.col("deadline")?,
         retries: columns.get("retries")?,
         waited: columns.col("waited")?,
+        stops: columns.later("stops")?,
         cancelled: columns.get("cancelled")?,
     };
     Ok(Stamped {
@@ -38,7 +39,7 @@ pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<TaskRow>, Error> 
 pub(crate) fn save(db: &Connection, task: &TaskRow, stamp: Stamp) -> Result<(), Error> {
     db.prepare_cached(
         "INSERT OR REPLACE INTO task VALUES (:agent, :task, :goal, :opened_at, :deadline, :retries,
-            :waited, :cancelled, :boot, :at, :wall)",
+            :waited, :cancelled, :boot, :at, :wall, :stops)",
     )?
     .execute(named_params! {
         ":agent": task.agent.as_str(),
@@ -49,6 +50,7 @@ pub(crate) fn save(db: &Connection, task: &TaskRow, stamp: Stamp) -> Result<(), 
         ":retries": task.retries,
         ":waited": Col(task.waited),
         ":cancelled": task.cancelled,
+        ":stops": task.stops,
         ":boot": Col(stamp.boot),
         ":at": Col(stamp.at),
         ":wall": Col(stamp.wall),

@@ -5,7 +5,8 @@ use proptest::strategy::ValueTree;
 
 use super::case::any_case;
 use super::*;
-use crate::action::machine::{MachineEvent, step};
+use crate::action::choices::Applied;
+use crate::action::machine::{Step, step};
 use crate::time::Span;
 use crate::word::State;
 
@@ -75,14 +76,15 @@ proptest! {
             }
         }
         // The state machine knows the way, and it ends where the words say.
+        let doubt = if unresolved { Applied::Maybe } else { Applied::No };
         let mut state = State::Dispatching;
-        for event in next.events(judged.outcome()) {
-            state = step(state, event)?;
+        for taken in steps(certainty, judged.outcome(), next, doubt) {
+            let after = step(state, taken, doubt);
+            prop_assert!(after.is_some(), "{} {:?}", state, taken);
+            state = after.unwrap_or(state);
         }
-        if unresolved {
-            prop_assert!(!matches!(state, State::FailedDefinite | State::CancelledNotSent));
-        }
-        prop_assert!(step(state, &MachineEvent::Dispatched).is_ok() == (state == State::Waiting));
+        let repeats = matches!(next, Next::Retry { .. } | Next::RepeatAsReconciliation { .. });
+        prop_assert_eq!(step(state, Step::Sent, doubt).is_some(), repeats);
     }
 
     #[test]
@@ -96,6 +98,29 @@ proptest! {
             prop_assert_eq!(judged.interest, Interest::Wanted);
         }
     }
+}
+
+/// What is recorded when this follows an open attempt that ended so.
+fn steps(certainty: Certainty, outcome: Outcome, next: Next, doubt: Applied) -> Vec<Step> {
+    let first = match certainty {
+        Certainty::Unknown | Certainty::CommittedBodyLost => Step::Lost,
+        Certainty::NotSent | Certainty::NotProcessed | Certainty::Definite => Step::Answered,
+    };
+    let then: &[Step] = match next {
+        Next::Deliver { .. } if outcome == Outcome::Done => &[Step::Ends(State::Succeeded)],
+        Next::Deliver { .. } => &[Step::Ends(State::FailedDefinite)],
+        Next::Retry { .. } => &[Step::Repeat],
+        Next::Reconcile { .. } => &[Step::FindOut],
+        Next::RepeatAsReconciliation { .. } => &[Step::FindOut, Step::Repeat],
+        Next::Escalate { .. } => &[Step::Asked],
+        Next::GiveUp { code, .. } => match (code, doubt) {
+            (Code::ResultLost, _) => &[Step::Ends(State::Succeeded)],
+            (_, Applied::Maybe) => &[Step::Ends(State::AbandonedUnknown)],
+            (Code::Cancelled, Applied::No) => &[Step::Ends(State::CancelledNotSent)],
+            (_, Applied::No) => &[Step::Ends(State::FailedDefinite)],
+        },
+    };
+    [&[first], then].concat()
 }
 
 #[test]

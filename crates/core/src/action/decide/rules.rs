@@ -148,8 +148,8 @@ fn a_key_in_progress_is_asked_for_again_under_the_same_key_at_growing_intervals(
             .decide();
         assert!(matches!(
             next,
-            Next::Retry {
-                why: RetryWhy::KeyInProgress,
+            Next::RepeatAsReconciliation {
+                why: Unresolved::KeyInProgress,
                 ..
             }
         ));
@@ -181,8 +181,8 @@ fn a_bare_conflict_is_taken_for_our_key_only_where_we_have_sent_it_before() {
     let after = conflict.with(|c| c.rest.after_unknown = AfterUnknown::Yes);
     assert!(matches!(
         after.decide(),
-        Next::Retry {
-            why: RetryWhy::KeyInProgress,
+        Next::RepeatAsReconciliation {
+            why: Unresolved::KeyInProgress,
             ..
         }
     ));

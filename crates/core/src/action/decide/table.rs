@@ -267,7 +267,7 @@ fn the_table_for_a_first_attempt_is_as_reviewed() {
     24,25 412                 D deliver   D deliver   D deliver   D deliver   D deliver   D deliver
     26 408                    ? retry     ? same key  ? look up   ? ask       ? look up   ? deliver
     26 408, upload cut        P retry     P retry     P retry     P retry     P retry     P retry
-    27 409 in progress        D deliver   ? retry     ? retry     ? ask       ? look up   D deliver
+    27 409 in progress        D deliver   ? same key  ? same key  ? ask       ? look up   D deliver
     27 409, bare              D deliver   D deliver   D deliver   D deliver   D deliver   D deliver
     29 421                    P retry     P retry     P retry     P retry     P retry     P retry
     30 422 key mismatch       D deliver   D deliver   D deliver   D deliver   D deliver   D deliver
@@ -317,8 +317,8 @@ fn the_table_after_an_unknown_attempt_is_as_reviewed() {
     24,25 412                 D deliver   ? ask       ? look up   ? ask       ? look up   D deliver
     26 408                    ? retry     ? same key  ? look up   ? ask       ? look up   ? deliver
     26 408, upload cut        P retry     P same key  P look up   P ask       P look up   P retry
-    27 409 in progress        D deliver   ? retry     ? retry     ? ask       ? look up   D deliver
-    27 409, bare              D deliver   ? retry     ? retry     ? ask       ? look up   D deliver
+    27 409 in progress        D deliver   ? same key  ? same key  ? ask       ? look up   D deliver
+    27 409, bare              D deliver   ? same key  ? same key  ? ask       ? look up   D deliver
     29 421                    P deliver   P ask       P look up   P ask       P look up   P deliver
     30 422 key mismatch       D deliver   D ask       D ask       D ask       D ask       D deliver
     31 422 other              D deliver   D ask       D look up   D ask       D look up   D deliver

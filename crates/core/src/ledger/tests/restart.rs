@@ -99,21 +99,33 @@ fn a_hold_stands_for_what_is_left_of_it() {
     assert_eq!(mode(&new, secs(500)), Mode::Probing);
 }
 
-#[test]
-fn a_scope_that_waits_for_a_person_still_does() {
+/// What stands in the way after a restart in the middle of the hold that these
+/// facts caused, and before it.
+fn reasons_around_a_restart(facts: &Facts) -> [Option<(Reason, Moment)>; 2] {
     let mut old = undeclared();
     let permit = send(&mut old, secs(10));
-    answer(
-        &mut old,
-        secs(10),
-        permit,
-        &Facts::bare(402, Meaning::Billing),
-    );
+    answer(&mut old, secs(10), permit, facts);
     let new = restarted(&old, &AccountPolicy::default(), secs(10), secs(25));
-    assert_eq!(
-        in_the_way(&new, secs(9_999)),
-        Some((Reason::Closed, Moment::NEVER))
-    );
+    [in_the_way(&old, secs(25)), in_the_way(&new, secs(25))]
+}
+
+#[test]
+fn a_hold_stands_for_the_reason_that_it_had() {
+    for (facts, reason) in [
+        (refused(Span::from_secs(30)), Reason::Closed),
+        (Facts::bare(429, Meaning::QuotaExhausted), Reason::Exhausted),
+        (Facts::bare(402, Meaning::Billing), Reason::Exhausted),
+    ] {
+        let [before, after] = reasons_around_a_restart(&facts);
+        assert_eq!(before, after);
+        assert_eq!(after.map(|(reason, _)| reason), Some(reason));
+    }
+}
+
+#[test]
+fn a_scope_that_waits_for_a_person_still_does() {
+    let [_, after] = reasons_around_a_restart(&Facts::bare(402, Meaning::Billing));
+    assert_eq!(after.map(|(_, until)| until), Some(Moment::NEVER));
 }
 
 #[test]

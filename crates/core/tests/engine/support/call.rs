@@ -168,17 +168,20 @@ impl Call {
             credential: Credential::new("billing/ops#1").unwrap(),
             agent: Agent::new(&self.agent).unwrap(),
             task: self.task.as_deref().map(|task| Task::new(task).unwrap()),
+            task_stops: 0,
             goal: None,
             priority: self.priority,
             class: self.class,
             method: if self.class.is_write() { "POST" } else { "GET" }.to_owned(),
             endpoint: Endpoint::new("GET /records/{id}").unwrap(),
+            model: None,
             path: self.path.clone(),
             fingerprint: Fingerprint(fingerprint),
             payload_digest: [self.body; 32],
             payload_bytes: 10,
             replayable: self.replayable,
             key: self.key.clone(),
+            earlier: None,
             deadline: self.deadline.map_or(Moment::NEVER, |span| now + span),
             detached: self.detached,
             authorised_by: "agent token".to_owned(),
@@ -190,6 +193,7 @@ impl Call {
             hold_until: now + self.hold,
             task: self.task_allows,
             marker: self.marker,
+            earlier: None,
         }
     }
 }

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rategov_core::action::outcome::Evidence;
 use rategov_core::engine::{
-    BodyEnd, Chance, Decision, DecisionError, Engine, LookupReport, Output, Refusal, Report,
-    Resumption, Setup, TaskAllowance,
+    BodyEnd, Chance, Decision, DecisionError, Earlier, Engine, LookupReport, Output, Refusal,
+    Report, Resumption, Setup, TaskAllowance,
 };
-use rategov_core::event::{CancelledBy, Record};
+use rategov_core::event::{CancelledBy, Record, Requested};
 use rategov_core::fold::Fold;
 use rategov_core::id::{ActionId, AttemptNo, EscalationId, Operator, RecordSeq};
 use rategov_core::ledger::Change;
@@ -70,6 +70,8 @@ pub(crate) struct World {
     pub(crate) outputs: Vec<(Moment, Output)>,
     pub(crate) changes: Vec<Change>,
     pub(crate) task: TaskAllowance,
+    /// Whether a restart finds that the task of every call was told to stop.
+    pub(crate) task_stopped: bool,
     pub(crate) faulted: bool,
     policy: AccountPolicy,
     pub(super) setups: BTreeMap<ActionId, Setup>,
@@ -106,6 +108,7 @@ impl World {
             outputs: Vec::new(),
             changes: Vec::new(),
             task: TaskAllowance::UNLIMITED,
+            task_stopped: false,
             faulted: false,
             policy,
             setups: BTreeMap::new(),
@@ -144,9 +147,19 @@ impl World {
         self.setups.insert(id, call.setup());
         self.calls.insert(id, call.clone());
         let (now, chance) = (self.now, self.chance());
-        let submit = call.submit(now, id);
+        let mut submit = call.submit(now, id);
+        submit.earlier = self.earlier(&submit.requested);
         self.engine.handle_submit(now, chance, submit);
         self.pump();
+    }
+
+    /// What the tables say of the last call with its key.
+    fn earlier(&self, requested: &Requested) -> Option<Earlier> {
+        let same_key = |row: &&ActionRow| row.requested.key == requested.key;
+        requested.key.as_ref()?;
+        let latest = self.durable.actions().filter(same_key).last()?;
+        let may = latest.may_be_sent_anew() && requested.repeats(&latest.requested);
+        may.then(|| Earlier::of(latest))
     }
 
     pub(crate) fn cancel(&mut self, id: ActionId) {
@@ -235,10 +248,12 @@ impl World {
         self.faulted = false;
         self.folded = self.durable.clone();
         let tables = self.durable.tables(self.now, secs(3_600));
-        let routed = self.setups.iter().filter(|(id, _)| has_route(**id));
-        let resumptions: BTreeMap<ActionId, Resumption> = routed
+        let resumptions: BTreeMap<ActionId, Resumption> = self
+            .setups
+            .iter()
             .map(|(id, setup)| {
-                let (setup, task) = (setup.clone(), self.task);
+                let setup = has_route(*id).then(|| setup.clone());
+                let task = (!self.task_stopped).then_some(self.task);
                 (*id, Resumption { setup, task })
             })
             .collect();
