@@ -20,7 +20,7 @@ use super::timers::Timer;
 use crate::action::budget::Used;
 use crate::action::problem::Code;
 use crate::event::{Durability, Event, Requested};
-use crate::id::{ActionId, RecordSeq};
+use crate::id::{ActionId, Agent, RecordSeq};
 use crate::record::ActionRow;
 use crate::time::{Moment, Span};
 use crate::word::Cause;
@@ -41,7 +41,7 @@ pub(super) struct Finished {
 /// fingerprint tells apart where endpoint and bytes are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Payload {
-    agent: crate::id::Agent,
+    agent: Agent,
     endpoint: crate::id::Endpoint,
     fingerprint: crate::id::Fingerprint,
     digest: [u8; 32],
@@ -63,6 +63,20 @@ impl Requested {
     /// its key is refused (R-IDEM-5).
     pub fn repeats(&self, earlier: &Requested) -> bool {
         Payload::of(self) == Payload::of(earlier)
+    }
+
+    /// What is said beside `key_reused` to whoever asks with the key of `earlier`.
+    pub fn why_reused(&self, earlier: &Requested) -> String {
+        why_reused(&self.agent, &earlier.agent, earlier.action)
+    }
+}
+
+/// Another agent's action is nobody else's business: that the key is taken is all
+/// that is said of it.
+fn why_reused(asks: &Agent, owns: &Agent, action: ActionId) -> String {
+    match asks == owns {
+        true => format!("the idempotency key belongs to action {action}, which is another call"),
+        false => String::new(),
     }
 }
 
@@ -145,12 +159,19 @@ impl Engine {
             if let Some((existing, live)) = self.by_key(key) {
                 return match requested.repeats(&live.row.requested) {
                     true => Kinship::Repeats(existing, "key"),
-                    false => Kinship::Refused(self.key_reused(existing)),
+                    false => {
+                        let why = requested.why_reused(&live.row.requested);
+                        Kinship::Refused(self.refusal(Code::KeyReused, why, None))
+                    }
                 };
             }
             if let Some(finished) = self.finished.get(key) {
+                let owner = &finished.payload.agent;
                 return match (finished.payload == Payload::of(requested), finished.again) {
-                    (false, _) => Kinship::Refused(self.key_reused(finished.action)),
+                    (false, _) => {
+                        let why = why_reused(&requested.agent, owner, finished.action);
+                        Kinship::Refused(self.refusal(Code::KeyReused, why, None))
+                    }
                     (true, Some(used)) if 0 < used.attempts_left(&submit.setup.limits) => {
                         Kinship::Anew(used)
                     }
@@ -167,12 +188,11 @@ impl Engine {
                 return Kinship::Repeats(*id, "sdk_retry");
             }
             if requested.class.is_write() && live.row.uncertain {
-                return Kinship::Refused(Refusal {
-                    code: Code::LookalikeHeld,
-                    scope: self.scope.clone(),
-                    why: format!("it equals the write {id}, which may have happened"),
-                    retry_at: None,
-                });
+                let why = match *live.agent() == requested.agent {
+                    true => format!("it equals the write {id}, which may have happened"),
+                    false => String::new(),
+                };
+                return Kinship::Refused(self.refusal(Code::LookalikeHeld, why, None));
             }
         }
         Kinship::New
@@ -181,15 +201,6 @@ impl Engine {
     fn by_key(&self, key: &str) -> Option<(ActionId, &Live)> {
         let id = *self.keys.get(key)?;
         Some((id, self.actions.get(&id)?))
-    }
-
-    fn key_reused(&self, existing: ActionId) -> Refusal {
-        Refusal {
-            code: Code::KeyReused,
-            scope: self.scope.clone(),
-            why: format!("the idempotency key belongs to action {existing}, which is another call"),
-            retry_at: None,
-        }
     }
 
     /// A repeat joins its action, which is wanted again for as long as the

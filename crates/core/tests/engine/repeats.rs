@@ -61,8 +61,32 @@ fn a_key_of_another_agent_gives_nothing_away() {
     let mut world = World::new();
     world.submit(&keyed("ana", "k1"));
     world.settle();
-    let thief = world.submit(&keyed("eve", "k1"));
-    assert_eq!(world.refusal(thief).code.word(), "key_reused");
+    let ended = world.submit(&keyed("eve", "k1"));
+    assert_eq!(world.refusal(ended).why, "");
+    let mut world = World::new();
+    world.submit(&keyed("ana", "k1"));
+    for call in [
+        keyed("eve", "k1"),
+        keyed("eve", "k1").with(|call| call.body = 7),
+    ] {
+        let thief = world.submit(&call);
+        assert_eq!(world.refusal(thief).code.word(), "key_reused");
+        assert_eq!(world.refusal(thief).why, "");
+    }
+}
+
+#[test]
+fn a_look_alike_of_another_agents_write_does_not_name_it() {
+    let mut world = World::new().saying(in_turn(vec![Say::lost()]));
+    let of = |agent| write(agent).with(|call| call.path = "/records/1".to_owned());
+    let id = world.submit(&of("ana"));
+    world.pass(secs(1));
+    for (agent, is_named) in [("ana", true), ("eve", false)] {
+        let twin = world.submit(&of(agent));
+        let refusal = world.refusal(twin);
+        assert_eq!(refusal.code.word(), "lookalike_held");
+        assert_eq!(refusal.why.contains(&id.to_string()), is_named, "{agent}");
+    }
 }
 
 #[test]

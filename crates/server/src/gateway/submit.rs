@@ -93,9 +93,8 @@ impl Gateway {
         let earlier = crate::agents::action_by_key(self, account, &key).await?;
         let Some(row) = earlier else { return Ok(None) };
         if !requested.repeats(&row.requested) {
-            let problem = Problem::of_action(Code::KeyReused)
-                .with("action", row.requested.action.to_string());
-            return Err(Box::new(problem));
+            let why = requested.why_reused(&row.requested);
+            return Err(Box::new(Problem::of_action(Code::KeyReused).because(&why)));
         }
         match row.may_be_sent_anew() {
             true => Ok(None),
