@@ -8,6 +8,7 @@
 //! | has a key of another agent, or with another resource or payload | refused (R-IDEM-5) |
 //! | says that it is an SDK's repeat, and an equal call is in hand | a repeat: joins it |
 //! | is a write equal to one whose outcome is unknown | held off (R-RETRY-3) |
+//! | is another write of the agent to an endpoint where one is in doubt that holds others off | held off for a time |
 //! | is none of these | a new action, if the bounds of [`super::room`] allow it |
 
 use std::sync::Arc;
@@ -100,7 +101,7 @@ impl Engine {
     pub fn handle_submit(&mut self, now: Moment, chance: Chance, submit: Submit) {
         let _ = chance;
         let requested = Arc::clone(&submit.requested);
-        let earlier = match self.kinship(&submit) {
+        let earlier = match self.kinship(now, &submit) {
             Kinship::New => Used::default(),
             Kinship::Anew(used) => used,
             Kinship::Repeats(existing, by) => return self.join(now, existing, by, &submit),
@@ -153,7 +154,7 @@ impl Engine {
     }
 
     /// The first row of the table above that fits.
-    fn kinship(&self, submit: &Submit) -> Kinship {
+    fn kinship(&self, now: Moment, submit: &Submit) -> Kinship {
         let requested = &submit.requested;
         if let Some(key) = &requested.key {
             if let Some((existing, live)) = self.by_key(key) {
@@ -195,7 +196,30 @@ impl Engine {
                 return Kinship::Refused(self.refusal(Code::LookalikeHeld, why, None));
             }
         }
-        Kinship::New
+        match self.held_off(now, submit) {
+            Some(refusal) => Kinship::Refused(refusal),
+            None => Kinship::New,
+        }
+    }
+
+    /// A write that may be one in doubt in other words (R-IDEM-4): an agent that got no
+    /// answer tends to say it again differently.
+    fn held_off(&self, now: Moment, submit: &Submit) -> Option<Refusal> {
+        let requested = &submit.requested;
+        let hold = submit.setup.profile.hold_after_uncertain;
+        if hold == Span::ZERO || !requested.class.is_write() {
+            return None;
+        }
+        let of = |id| (requested.endpoint.clone(), ActionId(id));
+        let doubts = self.doubts.range(of(0)..=of(u128::MAX));
+        let own = doubts
+            .filter_map(|(_, id)| self.actions.get(id))
+            .filter(|live| *live.agent() == requested.agent);
+        let (until, id) = own
+            .map(|live| (live.row.last_sent_at.unwrap_or(now) + hold, live.id()))
+            .max()?;
+        let why = format!("the write {id} to the same endpoint may have happened");
+        (now < until).then(|| self.refusal(Code::LookalikeHeld, why, Some(until)))
     }
 
     fn by_key(&self, key: &str) -> Option<(ActionId, &Live)> {

@@ -145,6 +145,9 @@ impl Engine {
     fn remember_finished(&mut self, live: &Live) {
         let requested = &live.row.requested;
         self.equals.remove(&(requested.fingerprint, live.id()));
+        if live.row.uncertain {
+            self.doubts.remove(&(requested.endpoint.clone(), live.id()));
+        }
         let Some(key) = requested.key.clone() else {
             return;
         };

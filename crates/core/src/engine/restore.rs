@@ -104,6 +104,9 @@ impl Engine {
             self.keys.insert(key.clone(), id);
         }
         self.equals.insert((requested.fingerprint, id));
+        if row.uncertain {
+            self.doubts.insert((requested.endpoint.clone(), id));
+        }
         let lane = self.lanes.of(&setup.scopes);
         let mut live = Live::new(row, setup, ask, lane);
         live.task = task;

@@ -48,6 +48,7 @@ impl Case {
             lookup: None,
             refusals_unprocessed: Vec::new(),
             absent_is_success: false,
+            hold_after_uncertain: Span::ZERO,
         };
         static LIMITS: ClassLimits = ClassLimits {
             max_attempts: 1,
