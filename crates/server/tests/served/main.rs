@@ -14,7 +14,7 @@ use std::time::Duration;
 use rategov_server::start::{self, Options, Running};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
 const CONFIGURATION: &str = "
@@ -117,12 +117,16 @@ async fn provider(
     does: Does,
     may_say: Arc<Semaphore>,
 ) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = socket.local_addr().unwrap();
     let (arrived, arrivals) = mpsc::unbounded_channel();
     if let Does::Absent = does {
+        // Its address is nobody else's, and nobody listens there.
+        std::mem::forget(socket);
         return (address, arrivals);
     }
+    let listener = socket.listen(1_024).unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let (arrived, may_say) = (arrived.clone(), Arc::clone(&may_say));
