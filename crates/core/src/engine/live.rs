@@ -1,7 +1,7 @@
 //! An action while the engine has it in hand.
 
-use super::input::{Setup, TaskAllowance};
-use crate::action::budget::Used;
+use super::input::Setup;
+use crate::action::budget::{TaskAllowance, Used};
 use crate::action::next_step::{self, NextStep, WAIT_EXHAUSTED};
 use crate::action::problem::Code;
 use crate::id::{ActionId, Agent, AttemptNo};

@@ -59,11 +59,11 @@ mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use crate::action::budget::TaskAllowance;
 pub use decision::DecisionError;
 pub use explain::{ActionView, QueueView};
 pub use input::{
     BodyEnd, Chance, Decision, LookupReport, Marker, Report, Resumption, Setup, Submit,
-    TaskAllowance,
 };
 pub use live::Leave;
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};

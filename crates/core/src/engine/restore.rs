@@ -22,11 +22,12 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::follow::Budgets;
-use super::input::{Chance, Resumption, Setup, TaskAllowance};
+use super::input::{Chance, Resumption, Setup};
 use super::live::{LastWord, Live, Turn};
 use super::timers::Timer;
 use crate::action::backoff::{self, RetryNo};
 use crate::action::budget::RefusalWindow;
+use crate::action::budget::TaskAllowance;
 use crate::action::outcome::{Certainty, Lost};
 use crate::action::problem::Code;
 use crate::cost::Cost;
