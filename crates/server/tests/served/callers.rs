@@ -135,3 +135,20 @@ fn cell_waits(driver: &Driver, cell: &Arc<Cell>) -> usize {
         .look(cell, |engine, _| Some(engine.waiting()))
         .unwrap_or(0)
 }
+
+#[tokio::test]
+async fn a_caller_that_ends_in_the_middle_of_its_body_is_told() {
+    let mut world = World::new(Does::Says(CREATED)).await;
+    for framing in [
+        "content-length: 10\r\n\r\nhalf",
+        "transfer-encoding: chunked\r\n\r\n5\r\nab",
+    ] {
+        let head = "POST /raw/orders HTTP/1.1\r\nhost: x\r\nauthorization: Bearer k\r\n";
+        let mut cut = world.send(&format!("{head}{framing}")).await;
+        cut.shutdown().await.unwrap();
+        let heard = hear(&mut cut).await;
+        assert!(heard.contains("\"code\":\"body_cut\""), "{heard}");
+    }
+    assert!(world.arrivals.try_recv().is_err(), "nothing was sent");
+    world.governor.shut_down().await;
+}
