@@ -93,7 +93,7 @@ pub struct Requested {
     pub path: String,
     /// Hash of what is asked, for look-alikes.
     pub fingerprint: Fingerprint,
-    /// SHA-256 of the body's bytes.
+    /// SHA-256 of the body's bytes; of one that is not kept, of its beginning.
     pub payload_digest: [u8; 32],
     /// Length of the body in bytes.
     pub payload_bytes: u64,

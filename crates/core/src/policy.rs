@@ -272,6 +272,9 @@ pub struct Profile {
     pub refusals_unprocessed: Vec<u16>,
     /// Whether "already absent" (404, 410) is success, for deletions.
     pub absent_is_success: bool,
+    /// How long after a write whose outcome is unknown its agent's other writes to
+    /// the endpoint are held off: they may be the same in other words.
+    pub hold_after_uncertain: Span,
 }
 
 impl Profile {
@@ -282,6 +285,7 @@ impl Profile {
             lookup: None,
             refusals_unprocessed: vec![429],
             absent_is_success: false,
+            hold_after_uncertain: Span::ZERO,
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod agents;
 pub mod audit_text;
 pub mod auth;
 pub mod config;
+mod departure;
 pub mod documents;
 pub mod driver;
 pub mod fail;

@@ -17,10 +17,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::fail;
 use crate::gateway::problem::{Problem, RequestCode};
-use crate::raw_head::{Framed, RawHead};
+use crate::raw_head::{Fault, RawHead};
 
 /// A pause after a failed accept: out of file descriptors, usually.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How the library's interim answer begins; the answer itself is still to come.
+const INTERIM: &[u8] = b"HTTP/1.1 100 ";
 /// The library's bare answer is no longer than this.
 const BARE_BYTES_MAX: usize = 128;
 
@@ -73,14 +75,39 @@ pub(crate) struct Answering(Arc<Exchange>);
 #[derive(Debug, Default)]
 struct Exchange {
     asked: AtomicBool,
+    /// The caller understands interim answers.
+    takes_interim: AtomicBool,
+    /// Bytes of an answer have been written and not all have left.
+    unflushed: AtomicBool,
     head: Mutex<RawHead>,
 }
 
+/// An answer of which nothing has been written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awaited {
+    /// Whether an interim answer may be written before it.
+    pub(crate) may_be_asked: bool,
+}
+
 impl Answering {
-    /// The library has read a head. Says how that head, as it came, frames its body.
-    pub(crate) fn begin(&self) -> Framed {
+    /// The library has read a head. Says what was wrong with it as it came.
+    pub(crate) fn begin(&self, version: http::Version) -> Option<Fault> {
+        let takes_interim = version == http::Version::HTTP_11;
+        self.0.takes_interim.store(takes_interim, Ordering::Release);
         self.0.asked.store(true, Ordering::Release);
         self.head().end()
+    }
+
+    /// The answer that is awaited, if one is.
+    pub(crate) fn awaited(&self) -> Option<Awaited> {
+        let may_be_asked = self.0.takes_interim.load(Ordering::Acquire)
+            && !self.0.unflushed.load(Ordering::Acquire);
+        self.is_asked().then_some(Awaited { may_be_asked })
+    }
+
+    /// What is about to be written begins the answer to the last head.
+    fn begins(&self, bytes: &[u8]) -> bool {
+        !bytes.starts_with(INTERIM) && self.take()
     }
 
     fn take(&self) -> bool {
@@ -146,12 +173,14 @@ fn mend(bytes: &[u8], head: &RawHead) -> Option<Vec<u8>> {
         Problem::of_request(RequestCode::BadTarget, why)
     } else if !status.starts_with(b"400 ") {
         return None;
-    } else if head.framed() != Framed::Once {
-        let why = "the head does not say in one valid way where the body ends";
-        Problem::of_request(RequestCode::BadFraming, why)
     } else {
-        let why = "the head is not valid HTTP: a header's name or value holds a byte that it can't";
-        Problem::of_request(RequestCode::BadHeader, why)
+        let fault = head.fault();
+        let code = match fault {
+            Some(Fault::Framing) => RequestCode::BadFraming,
+            _ => RequestCode::BadHeader,
+        };
+        let why = fault.map_or("the head is not valid HTTP", Fault::says);
+        Problem::of_request(code, why)
     };
     let body = problem.body();
     let mut answer = format!(
@@ -200,8 +229,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
+        this.answering.0.unflushed.store(true, Ordering::Release);
         if this.instead.is_none() {
-            if this.answering.take() {
+            if this.answering.begins(bytes) {
                 // A service was asked: what follows is its answer, until the next head.
                 half_and_die(&mut this.stream, context, bytes);
                 return Pin::new(&mut this.stream).poll_write(context, bytes);
@@ -227,7 +257,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_ready() {
+            self.answering.0.unflushed.store(false, Ordering::Release);
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -251,8 +285,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Mended<S> {
                 .collect();
             return Pin::new(this).poll_write(context, &whole);
         }
-        if this.answering.take()
-            && let Some(first) = first
+        this.answering.0.unflushed.store(true, Ordering::Release);
+        if let Some(first) = first
+            && this.answering.begins(first)
         {
             half_and_die(&mut this.stream, context, first);
         }
@@ -291,11 +326,10 @@ mod tests {
         let head = b"GET / HTTP/1.1\r\nx: \x01\r\n\r\n";
         check(head, &bad, Some("bad_header"));
         check(head, &large, Some("head_too_large"));
-        check(
-            b"GET / HTTP/1.1\r\ncontent-length: +2\r\n\r\n",
-            &bad,
-            Some("bad_framing"),
-        );
+        for framing in ["content-length: +2", "content-length: 99999999999999999999"] {
+            let head = format!("GET / HTTP/1.1\r\n{framing}\r\n\r\n");
+            check(head.as_bytes(), &bad, Some("bad_framing"));
+        }
         check(head, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", None);
         // A piece of a body that looks like one.
         check(head, "HTTP/1.1 400 Bad Request\r\n\r\nand so on", None);

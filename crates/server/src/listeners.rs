@@ -4,10 +4,15 @@
 //! On the agents' address names keep their case and nothing is added, so that an
 //! answer is what the provider sent.
 
+use std::future::{Future as _, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,10 +21,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::departure::{Departure, Socket};
 use crate::gateway::serve::Gateway;
 use crate::listen::{Mended, accept};
 use crate::operators::Operators;
-use crate::raw_head::Framed;
 
 /// Connections of agents at a time.
 const CONNECTIONS_MAX: usize = 20_000;
@@ -42,14 +47,17 @@ pub(crate) fn serve_agents(
     let handle = move |stream: TcpStream, _: SocketAddr, stop: CancellationToken| {
         let gateway = gateway.clone();
         async move {
-            let mended = Mended::new(stream);
+            let socket = Socket::new(stream);
+            let mended = Mended::new(socket.clone());
             let answering = mended.answering();
-            let service = service_fn(move |request| {
-                let (gateway, answering) = (gateway.clone(), answering.clone());
+            let departure = Departure::new(socket, answering.clone());
+            let service = service_fn(move |request: Request<Incoming>| {
+                let gateway = gateway.clone();
+                let fault = answering.begin(request.version());
                 async move {
-                    match answering.begin() {
-                        Framed::Once => gateway.serve(request).await,
-                        Framed::Ambiguously => Ok(Gateway::refuse_framing()),
+                    match fault {
+                        None => gateway.serve(request).await,
+                        Some(fault) => Ok(Gateway::refuse_head(fault)),
                     }
                 }
             });
@@ -61,10 +69,12 @@ pub(crate) fn serve_agents(
                 .auto_date_header(false)
                 .max_buf_size(HEAD_BUFFER_BYTES)
                 .max_headers(HEAD_FIELDS_MAX)
+                // Whether its caller has left is not the library's to say.
+                .half_close(true)
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIME_MAX);
             let connection = builder.serve_connection(TokioIo::new(mended), service);
-            run_connection(connection, stop).await;
+            run_connection(connection, Some(departure), stop).await;
         }
     };
     accept(
@@ -92,7 +102,7 @@ pub(crate) fn serve_operators(
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIME_MAX);
             let connection = builder.serve_connection(TokioIo::new(stream), service);
-            run_connection(connection, stop).await;
+            run_connection(connection, None, stop).await;
         }
     };
     accept(
@@ -104,19 +114,29 @@ pub(crate) fn serve_operators(
     );
 }
 
-/// Serves a connection to its end; when the governor stops, only what is open on
-/// it goes on.
-async fn run_connection<C>(connection: C, stop: CancellationToken)
+/// Serves a connection to its end, or until its caller has left; when the governor
+/// stops, only what is open on it goes on.
+async fn run_connection<C>(connection: C, departure: Option<Departure>, stop: CancellationToken)
 where
     C: hyper_util::server::graceful::GracefulConnection,
 {
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        // How a connection ends is told to the actions on it, not here.
-        _ = connection.as_mut() => {}
-        () = stop.cancelled() => {
+    let mut connection = pin!(connection);
+    let mut departure = departure;
+    let mut stopped = pin!(stop.cancelled());
+    let mut stops = false;
+    poll_fn(|context| {
+        if !stops && stopped.as_mut().poll(context).is_ready() {
+            stops = true;
             connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
         }
-    }
+        let Some(departure) = &mut departure else {
+            // How a connection ends is told to the actions on it, not here.
+            return connection.as_mut().poll(context).map(drop);
+        };
+        if departure.poll(context).is_ready() || connection.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        departure.poll_after(context)
+    })
+    .await;
 }

@@ -125,7 +125,7 @@ pub fn action(times: Times<'_>, row: &ActionRow) -> Value {
         "lookups": row.lookups,
         "waited_seconds": seconds(row.waited),
         "not_before": times.at(row.not_before),
-        "sent": row.attempts > 0,
+        "sent": row.may_have_left(),
         "maybe_arrived": row.maybe_arrived,
         "uncertain": row.uncertain,
         "operation_id": row.operation_id,

@@ -10,6 +10,9 @@
 //! generation 2:  1 stored, …
 //! generation 1:  6 refused, whatever the second generation does
 //! ```
+//!
+//! Engines come and go, so only those heard of lately are remembered. One that was
+//! forgotten had all its records stored, and goes on from wherever it is.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +20,26 @@ use rategov_core::id::RecordSeq;
 
 use crate::entry::{CommitFailed, Entry, Source};
 
-/// Engines whose place in their order is known. The number of accounts is
-/// bounded far below by whoever makes them.
+/// Engines whose place in their order is known: several times as many as there may be
+/// at a time.
 const SOURCES_MAX: usize = 100_000;
 
 /// What was heard of every engine.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     heard: BTreeMap<Source, Heard>,
+    /// Counts what was heard.
+    notes: u64,
+    /// Whether any engine was forgotten.
+    forgot: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Heard {
     generation: u32,
     upto: UpTo,
+    /// The number of the note.
+    note: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,16 +55,16 @@ impl Order {
         let refused = |why: String| Err(CommitFailed::Refused(why));
         let seq = entry.record.seq.0;
         let heard = self.heard.get(&entry.source);
-        if heard.is_none() && self.heard.len() >= SOURCES_MAX {
-            return refused("there are too many engines".to_owned());
-        }
         match heard {
             Some(heard) if entry.generation < heard.generation => Err(CommitFailed::EarlierFailed),
-            Some(Heard { generation, upto }) if entry.generation == *generation => match upto {
+            Some(Heard {
+                generation, upto, ..
+            }) if entry.generation == *generation => match upto {
                 UpTo::Lost => Err(CommitFailed::EarlierFailed),
                 UpTo::Record(last) if seq == last.0 + 1 => Ok(()),
                 UpTo::Record(last) => refused(format!("record {seq} follows {}", last.0)),
             },
+            None if self.forgot => Ok(()),
             _ if seq == 1 => Ok(()),
             _ => refused(format!("record {seq} is the first of its engine")),
         }
@@ -68,9 +77,11 @@ impl Order {
         } else {
             UpTo::Lost
         };
+        self.notes += 1;
         let now = Heard {
             generation: entry.generation,
             upto,
+            note: self.notes,
         };
         let is_older = self
             .heard
@@ -79,12 +90,27 @@ impl Order {
         if !is_older {
             self.heard.insert(entry.source.clone(), now);
         }
+        if SOURCES_MAX < self.heard.len() {
+            self.forget();
+        }
+    }
+
+    /// Forgets the half that was heard longest ago, but none that lost a record.
+    fn forget(&mut self) {
+        let mut notes: Vec<u64> = self.heard.values().map(|heard| heard.note).collect();
+        let middle = notes.len() / 2;
+        let (_, middle, _) = notes.select_nth_unstable(middle);
+        let middle = *middle;
+        self.heard
+            .retain(|_, heard| middle <= heard.note || heard.upto == UpTo::Lost);
+        self.forgot = true;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use rategov_core::event::{Durability, Event, Record};
+    use rategov_core::id::Account;
     use rategov_core::time::{Moment, WallTime};
 
     use super::*;
@@ -145,6 +171,22 @@ mod tests {
             (2, 1, "ok"),
         ]);
         check(&[(1, 1, "x"), (2, 1, "ok"), (1, 2, "earlier"), (2, 2, "ok")]);
+    }
+
+    #[test]
+    fn an_engine_that_was_forgotten_goes_on_and_a_lost_record_is_not_forgotten() {
+        let of = |n: usize, seq| Entry {
+            source: Source::Account(Account::new(&format!("p/{n}")).unwrap()),
+            ..entry(1, seq)
+        };
+        let mut order = Order::default();
+        for n in 0..=SOURCES_MAX {
+            order.note(&of(n, 1), n != 7);
+        }
+        assert!(order.heard.len() <= SOURCES_MAX / 2 + 2);
+        assert!(order.check(&of(0, 2)).is_ok());
+        assert!(order.check(&of(7, 2)).is_err());
+        assert!(order.check(&of(SOURCES_MAX, 3)).is_err());
     }
 
     #[test]

@@ -47,23 +47,24 @@ impl Used {
     }
 }
 
-/// What the action's task still allows, over all its actions and accounts.
+/// What the action's task still allows, over all its actions and accounts; asked from
+/// the task book. Its deadline is a bound of each of its actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskAllowance {
     /// Repeats.
     pub retries: u32,
     /// Waiting after first attempts.
     pub wait: Span,
-    /// No send after this.
-    pub deadline: Moment,
+    /// How often it was told to stop so far.
+    pub stops: u32,
 }
 
 impl TaskAllowance {
     /// No task stands above the action.
-    pub const UNBOUNDED: TaskAllowance = TaskAllowance {
+    pub const UNLIMITED: TaskAllowance = TaskAllowance {
         retries: u32::MAX,
         wait: Span::MAX,
-        deadline: Moment::NEVER,
+        stops: 0,
     };
 }
 

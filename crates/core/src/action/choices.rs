@@ -98,8 +98,6 @@ pub enum NewOperation {
 pub struct Offer {
     /// Which.
     pub choice: Choice,
-    /// What it will do, in one sentence.
-    pub says: &'static str,
     /// What must be typed to confirm it; `None` where a click is enough.
     pub confirm: Option<&'static str>,
 }
@@ -109,7 +107,7 @@ pub fn offers(situation: &Situation, now: Moment) -> Vec<Offer> {
     candidates(situation)
         .iter()
         .filter(|choice| is_open(**choice, situation, now))
-        .map(|choice| offer(*choice, situation))
+        .map(|choice| offer(*choice))
         .collect()
 }
 
@@ -166,40 +164,12 @@ fn is_open(choice: Choice, situation: &Situation, now: Moment) -> bool {
     }
 }
 
-const fn offer(choice: Choice, situation: &Situation) -> Offer {
-    let says = match (choice, situation.applied, situation.trigger) {
-        (Choice::Query, ..) => "ask the provider what happened; nothing is sent again",
-        (Choice::RetrySameKey, Applied::Maybe, _) => {
-            "send the same bytes under the same key; the provider promises not to do it twice"
-        }
-        (Choice::RetrySameKey, Applied::No, _) => {
-            "send it again under the same key; nothing was applied so far"
-        }
-        (Choice::ItHappened, ..) => {
-            "record that it happened; it ends as done and is never sent again"
-        }
-        (Choice::ItDidNot, ..) => {
-            "record that it did not happen; the agent is told that it may send it again"
-        }
-        (Choice::Cancel, Applied::Maybe, _) => {
-            "never send it again; it ends as unknown, because it may have happened"
-        }
-        (Choice::Cancel, Applied::No, _) => "never send it; nothing was applied",
-        (Choice::SendNew, ..) => "send a new operation with a new key; this may happen twice",
-        (Choice::Wait, _, Trigger::BreakerTripped) => "open this path once more and send it",
-        (Choice::Wait, ..) => "let it wait on; it is sent when the limit allows it",
-        (Choice::RaiseQuota, ..) => "record the new limit, and let it wait for its turn under it",
-        (Choice::ChangePlan, ..) => "end it without sending, and give the agent your instruction",
-    };
+const fn offer(choice: Choice) -> Offer {
     let confirm = match choice {
         Choice::SendNew => Some(CONFIRM_SECOND_EFFECT),
         _ => None,
     };
-    Offer {
-        choice,
-        says,
-        confirm,
-    }
+    Offer { choice, confirm }
 }
 
 /// What a decision does to its action.
@@ -212,8 +182,6 @@ pub enum Effect {
     SendOnce,
     /// It waits on; deadline and waiting budget no longer bind it.
     WaitOn,
-    /// The limit of the scope is recorded as changed, then it waits on.
-    RecordLimit,
     /// It ends without being sent, and the agent gets the person's instruction.
     EndWithInstruction,
     /// It ends; see the event for what is said about its effect.
@@ -227,8 +195,7 @@ pub const fn effect(choice: Choice) -> Effect {
     match choice {
         Choice::Query => Effect::LookUp,
         Choice::RetrySameKey => Effect::SendOnce,
-        Choice::Wait => Effect::WaitOn,
-        Choice::RaiseQuota => Effect::RecordLimit,
+        Choice::Wait | Choice::RaiseQuota => Effect::WaitOn,
         Choice::SendNew => Effect::Supersede,
         Choice::ItHappened | Choice::ItDidNot | Choice::Cancel => Effect::End,
         Choice::ChangePlan => Effect::EndWithInstruction,
@@ -379,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_second_effect_needs_to_be_typed_and_says_so() {
+    fn only_a_second_effect_needs_to_be_typed() {
         let open = Situation {
             lookup: CanLookUp::Yes,
             new_operation: NewOperation::Allowed,
@@ -389,7 +356,6 @@ mod tests {
         for offer in offers(&open, NOW) {
             let second = offer.choice == Choice::SendNew;
             assert_eq!(offer.confirm.is_some(), second);
-            assert_eq!(offer.says.contains(CONFIRM_SECOND_EFFECT), second);
         }
     }
 }

@@ -109,6 +109,39 @@ pub const fn after_answer(meaning: Meaning, outcome: Outcome, class: Class) -> N
     }
 }
 
+/// The code of an action that ended because its wait would have been too long.
+pub const WAIT_EXHAUSTED: &str = "wait_exhausted";
+
+/// The code of an action that ended with a provider's answer that is no success: what
+/// the answer means, so that whoever looks at the action later is told the same step.
+pub const fn code_of_answer(meaning: Meaning) -> &'static str {
+    match meaning {
+        Meaning::Ok => "provider_ok",
+        Meaning::RateLimited => "provider_rate_limited",
+        Meaning::TooManyConcurrent => "provider_too_many_concurrent",
+        Meaning::QuotaExhausted => "provider_quota_exhausted",
+        Meaning::Overloaded => "provider_overloaded",
+        Meaning::ProviderError => "provider_error",
+        Meaning::KeyInProgress => "provider_key_in_progress",
+        Meaning::Billing => "provider_billing",
+        Meaning::Credential => "provider_credential",
+        Meaning::TooLarge => "provider_too_large",
+        Meaning::CallerError => "provider_caller_error",
+        Meaning::KeyMismatch => "provider_key_mismatch",
+    }
+}
+
+/// The next step after an action that ended with this code and the provider's answer;
+/// `None` if the code is of another end.
+pub fn after_code_of_answer(code: &str, class: Class) -> Option<NextStep> {
+    if code == WAIT_EXHAUSTED {
+        return Some(NextStep::SendLater);
+    }
+    let is_it = |meaning: &&Meaning| code_of_answer(**meaning) == code;
+    let meaning = Meaning::ALL.iter().find(is_it)?;
+    Some(after_answer(*meaning, Outcome::Failed, class))
+}
+
 /// The next step after the governor's own last word.
 pub const fn after_problem(code: Code) -> NextStep {
     match code {
@@ -189,6 +222,19 @@ mod tests {
             after_answer(Meaning::ProviderError, Outcome::Unknown, Class::Read),
             NextStep::SendLater
         );
+    }
+
+    #[test]
+    fn the_code_of_an_answer_leads_to_the_same_step() {
+        for class in [Class::Read, Class::UncertainWrite] {
+            for meaning in Meaning::ALL {
+                let step = after_answer(*meaning, Outcome::Failed, class);
+                let code = code_of_answer(*meaning);
+                assert_eq!(after_code_of_answer(code, class), Some(step), "{code}");
+                assert_eq!(Code::parse(code), None, "{code} is no code of our own");
+            }
+        }
+        assert_eq!(after_code_of_answer("done", Class::Read), None);
     }
 
     #[test]

@@ -164,9 +164,9 @@ impl Code {
                  again. Change the call as the error says, or take another way"
             ),
             Code::KeyReused => row(
-                "RG1007", "key_reused", 422, No, "the key belongs to another payload",
-                "this key was already used with another payload, so nothing was sent. Use the key \
-                 only for the very same operation, and a new key for a new one"
+                "RG1007", "key_reused", 422, No, "the key belongs to another operation",
+                "this key already stands for another operation of this account, so nothing was \
+                 sent. Use a key only for the very same operation, and a new key for a new one"
             ),
             Code::LookalikeHeld => row(
                 "RG1008", "lookalike_held", 424, No, "it looks like a write of unknown outcome",
@@ -324,16 +324,16 @@ const fn row(
     }
 }
 
-/// Whether HTTP libraries and SDKs repeat a call on this status by themselves.
-pub const fn is_repeated_by_sdks(status: u16) -> bool {
-    matches!(status, 408 | 409 | 425 | 429 | 500..=599)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    /// Whether HTTP libraries and SDKs repeat a call on this status by themselves.
+    const fn is_repeated_by_sdks(status: u16) -> bool {
+        matches!(status, 408 | 409 | 425 | 429 | 500..=599)
+    }
 
     #[test]
     fn what_must_not_be_repeated_never_looks_repeatable() {
@@ -416,7 +416,7 @@ mod tests {
         RG1004 429 No quota_exhausted: the quota is used up
         RG1005 424 No deadline_passed: the deadline passed first
         RG1006 424 No breaker_tripped: the same call keeps failing
-        RG1007 422 No key_reused: the key belongs to another payload
+        RG1007 422 No key_reused: the key belongs to another operation
         RG1008 424 No lookalike_held: it looks like a write of unknown outcome
         RG1009 503 Later audit_unavailable: the record could not be kept
         RG1010 503 Later shutting_down: the governor is stopping

@@ -116,7 +116,7 @@ fn due(input: &Judged<'_>, pace: Pace) -> Result<Moment, HandBack> {
     let floor = (input.now + hint.unwrap_or(Span::ZERO).max(least)).max(input.gate);
     let wanted = (input.now + wait).max(input.gate);
 
-    let deadline = input.deadline.min(input.task.deadline);
+    let deadline = input.deadline;
     let budget = input.now + input.used.wait_left(input.limits).min(input.task.wait);
     for (bound, beyond) in [
         (deadline, Beyond::Deadline),

@@ -8,6 +8,7 @@
 //! | has a key of another agent, or with another resource or payload | refused (R-IDEM-5) |
 //! | says that it is an SDK's repeat, and an equal call is in hand | a repeat: joins it |
 //! | is a write equal to one whose outcome is unknown | held off (R-RETRY-3) |
+//! | is another write of the agent to an endpoint where one is in doubt that holds others off | held off for a time |
 //! | is none of these | a new action, if the bounds of [`super::room`] allow it |
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use super::timers::Timer;
 use crate::action::budget::Used;
 use crate::action::problem::Code;
 use crate::event::{Durability, Event, Requested};
-use crate::id::{ActionId, RecordSeq};
+use crate::id::{ActionId, Agent, RecordSeq};
 use crate::record::ActionRow;
 use crate::time::{Moment, Span};
 use crate::word::Cause;
@@ -41,7 +42,7 @@ pub(super) struct Finished {
 /// fingerprint tells apart where endpoint and bytes are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Payload {
-    agent: crate::id::Agent,
+    agent: Agent,
     endpoint: crate::id::Endpoint,
     fingerprint: crate::id::Fingerprint,
     digest: [u8; 32],
@@ -63,6 +64,20 @@ impl Requested {
     /// its key is refused (R-IDEM-5).
     pub fn repeats(&self, earlier: &Requested) -> bool {
         Payload::of(self) == Payload::of(earlier)
+    }
+
+    /// What is said beside `key_reused` to whoever asks with the key of `earlier`.
+    pub fn why_reused(&self, earlier: &Requested) -> String {
+        why_reused(&self.agent, &earlier.agent, earlier.action)
+    }
+}
+
+/// Another agent's action is nobody else's business: that the key is taken is all
+/// that is said of it.
+fn why_reused(asks: &Agent, owns: &Agent, action: ActionId) -> String {
+    match asks == owns {
+        true => format!("the idempotency key belongs to action {action}, which is another call"),
+        false => String::new(),
     }
 }
 
@@ -86,7 +101,7 @@ impl Engine {
     pub fn handle_submit(&mut self, now: Moment, chance: Chance, submit: Submit) {
         let _ = chance;
         let mut requested = Arc::clone(&submit.requested);
-        match self.kinship(&submit) {
+        match self.kinship(now, &submit) {
             Kinship::New => {}
             Kinship::Anew(used) => Arc::make_mut(&mut requested).earlier = Some(used),
             Kinship::Repeats(existing, by) => return self.join(now, existing, by, &submit),
@@ -138,19 +153,26 @@ impl Engine {
     }
 
     /// The first row of the table above that fits.
-    fn kinship(&self, submit: &Submit) -> Kinship {
+    fn kinship(&self, now: Moment, submit: &Submit) -> Kinship {
         let requested = &submit.requested;
         if let Some(key) = &requested.key {
             if let Some((existing, live)) = self.by_key(key) {
                 return match requested.repeats(&live.row.requested) {
                     true => Kinship::Repeats(existing, "key"),
-                    false => Kinship::Refused(self.key_reused(existing)),
+                    false => {
+                        let why = requested.why_reused(&live.row.requested);
+                        Kinship::Refused(self.refusal(Code::KeyReused, why, None))
+                    }
                 };
             }
             let left = |used: &Used| 0 < used.attempts_left(&submit.setup.limits);
             if let Some(finished) = self.finished.get(key) {
+                let owner = &finished.payload.agent;
                 return match (finished.payload == Payload::of(requested), finished.again) {
-                    (false, _) => Kinship::Refused(self.key_reused(finished.action)),
+                    (false, _) => {
+                        let why = why_reused(&requested.agent, owner, finished.action);
+                        Kinship::Refused(self.refusal(Code::KeyReused, why, None))
+                    }
                     (true, Some(used)) if left(&used) => Kinship::Anew(used),
                     (true, _) => Kinship::Repeats(finished.action, "key"),
                 };
@@ -171,29 +193,42 @@ impl Engine {
                 return Kinship::Repeats(*id, "sdk_retry");
             }
             if requested.class.is_write() && live.row.uncertain {
-                return Kinship::Refused(Refusal {
-                    code: Code::LookalikeHeld,
-                    scope: self.scope.clone(),
-                    why: format!("it equals the write {id}, which may have happened"),
-                    retry_at: None,
-                });
+                let why = match *live.agent() == requested.agent {
+                    true => format!("it equals the write {id}, which may have happened"),
+                    false => String::new(),
+                };
+                return Kinship::Refused(self.refusal(Code::LookalikeHeld, why, None));
             }
         }
-        Kinship::New
+        match self.held_off(now, submit) {
+            Some(refusal) => Kinship::Refused(refusal),
+            None => Kinship::New,
+        }
+    }
+
+    /// A write that may be one in doubt in other words (R-IDEM-4): an agent that got no
+    /// answer tends to say it again differently.
+    fn held_off(&self, now: Moment, submit: &Submit) -> Option<Refusal> {
+        let requested = &submit.requested;
+        let hold = submit.setup.profile.hold_after_uncertain;
+        if hold == Span::ZERO || !requested.class.is_write() {
+            return None;
+        }
+        let of = |id| (requested.endpoint.clone(), ActionId(id));
+        let doubts = self.doubts.range(of(0)..=of(u128::MAX));
+        let own = doubts
+            .filter_map(|(_, id)| self.actions.get(id))
+            .filter(|live| *live.agent() == requested.agent);
+        let (until, id) = own
+            .map(|live| (live.row.last_sent_at.unwrap_or(now) + hold, live.id()))
+            .max()?;
+        let why = format!("the write {id} to the same endpoint may have happened");
+        (now < until).then(|| self.refusal(Code::LookalikeHeld, why, Some(until)))
     }
 
     fn by_key(&self, key: &str) -> Option<(ActionId, &Live)> {
         let id = *self.keys.get(key)?;
         Some((id, self.actions.get(&id)?))
-    }
-
-    fn key_reused(&self, existing: ActionId) -> Refusal {
-        Refusal {
-            code: Code::KeyReused,
-            scope: self.scope.clone(),
-            why: format!("the idempotency key belongs to action {existing}, which is another call"),
-            retry_at: None,
-        }
     }
 
     /// A repeat joins its action, which is wanted again for as long as the

@@ -185,7 +185,7 @@ impl Engine {
                 let why = format!("operator {by} asks for a look-up");
                 self.start_look_up(now, id, now, &why);
             }
-            Effect::SendOnce | Effect::WaitOn | Effect::RecordLimit => {
+            Effect::SendOnce | Effect::WaitOn => {
                 let why = format!("operator {by} decided");
                 self.schedule_attempt(now, id, now, Cause::Person, &why, Budgets::Waived);
             }
@@ -249,6 +249,7 @@ impl Engine {
         });
         let ask = self.next_ask;
         self.next_ask += 1;
+        let replaced_by = requested.action;
         let lane = self.lanes.of(&setup.scopes);
         let child = Live::new(ActionRow::open(&requested, now), setup, ask, lane);
         // Before the child's first record, which commits with the payload, and before
@@ -258,8 +259,13 @@ impl Engine {
             child: requested,
         });
         self.admit(now, child);
-        let why = "an operator allowed a new operation in place of this one";
-        self.finish_with(now, id, State::Superseded, Code::Superseded, why, None);
+        self.end_superseded(now, id, replaced_by);
+    }
+
+    /// The parent of a child that is recorded ends.
+    pub(super) fn end_superseded(&mut self, now: Moment, id: ActionId, child: ActionId) {
+        let why = format!("an operator allowed a new operation in its place: action {child}");
+        self.finish_with(now, id, State::Superseded, Code::Superseded, &why, None);
     }
 
     fn carry_out_for_scope(

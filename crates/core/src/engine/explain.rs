@@ -9,6 +9,7 @@ use crate::id::{Account, ActionId, Scope};
 use crate::ledger::ScopeState;
 use crate::record::{ActionRow, EscalationRow};
 use crate::time::Moment;
+use crate::word::Mode;
 
 /// One waiting call, for people.
 #[derive(Clone, Debug)]
@@ -43,9 +44,29 @@ impl Engine {
         self.asks.len()
     }
 
-    /// Whether nothing is in hand and nothing is asked: the engine may be dropped.
+    /// Whether nothing is in hand and nothing is asked.
     pub fn is_idle(&self) -> bool {
         self.actions.is_empty() && self.escalations.is_empty()
+    }
+
+    /// Whether the engine may be dropped, and made anew from the tables when a call
+    /// comes: it is idle, the journal has all of its records, nobody may come back for
+    /// a place, and no scope holds anything back or has anything in its windows.
+    ///
+    /// Cost: linear in its scopes and their quotas.
+    pub fn may_be_let_go(&self, now: Moment) -> bool {
+        let rests = |scope: ScopeState| {
+            scope.mode == Mode::Normal
+                && scope.next_allowed_at.is_none_or(|at| at <= now)
+                && scope.in_flight == 0
+                && scope.reserved == 0
+                && scope.foreign == 0
+                && scope.quotas.iter().all(|quota| quota.spent == 0)
+        };
+        self.is_idle()
+            && self.outbox.is_settled()
+            && self.places.have_lapsed(now)
+            && self.ledger.states(now).all(rests)
     }
 
     /// What an action waits for; `None` if it does not wait.

@@ -92,17 +92,20 @@ impl Engine {
 
     /// Ends a waiting action with the last word that there is: the provider's
     /// last answer, or what the governor says where none came.
-    pub(super) fn give_last_word(&mut self, now: Moment, id: ActionId, code: &'static str) {
+    pub(super) fn give_last_word(&mut self, now: Moment, id: ActionId) {
         self.dequeue(now, id);
         let state = State::FailedDefinite;
         match self.actions.get(&id).map(|live| live.last_word) {
-            Some(LastWord::Answer(attempt)) => self.finish(now, id, state, code, |live| {
-                Some(Output::Deliver {
-                    action: live.id(),
-                    attempt,
-                    state,
-                })
-            }),
+            Some(LastWord::Answer(attempt)) => {
+                let code = self.actions[&id].code_of_answer(true);
+                self.finish(now, id, state, code, |live| {
+                    Some(Output::Deliver {
+                        action: live.id(),
+                        attempt,
+                        state,
+                    })
+                });
+            }
             Some(LastWord::Own(code)) => {
                 self.finish_with(now, id, state, code, code.problem().detail, None);
             }
@@ -142,6 +145,9 @@ impl Engine {
     fn remember_finished(&mut self, live: &Live) {
         let requested = &live.row.requested;
         self.equals.remove(&(requested.fingerprint, live.id()));
+        if live.row.uncertain {
+            self.doubts.remove(&(requested.endpoint.clone(), live.id()));
+        }
         let Some(key) = requested.key.clone() else {
             return;
         };

@@ -5,7 +5,7 @@ use super::Engine;
 use super::input::Chance;
 use super::live::{Open, Turn};
 use super::output::{Following, Output};
-use super::settle::{DONE, PROVIDER_ANSWER};
+use super::settle::DONE;
 use super::timers::Timer;
 use crate::action::next::{Charge, HandBack, Next};
 use crate::action::outcome::{Body, Evidence, Lost, Upload};
@@ -15,9 +15,6 @@ use crate::id::{ActionId, Scope};
 use crate::observe::{Facts, Meaning};
 use crate::time::{Moment, Span};
 use crate::word::{Cause, Outcome, State, Trigger};
-
-/// The provider's answer stands because the action may not wait any longer.
-pub(super) const WAIT_EXHAUSTED: &str = "wait_exhausted";
 
 /// Whether a repeat is bound by the waiting that is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,8 +142,7 @@ impl Engine {
         };
         let code = match (outcome, hand_back) {
             (Outcome::Done, _) => DONE,
-            (_, Some(_)) => WAIT_EXHAUSTED,
-            _ => PROVIDER_ANSWER,
+            (_, hand_back) => live.code_of_answer(hand_back.is_some()),
         };
         let ask = hand_back.and_then(|hand_back| hand_back.trigger());
         let scope = self

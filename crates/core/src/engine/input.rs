@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::action::budget::Used;
+use crate::action::budget::{TaskAllowance, Used};
 use crate::action::outcome::Evidence;
 use crate::cost::Cost;
 use crate::event::{Found, Requested};
@@ -115,26 +115,6 @@ pub enum Marker {
     /// An SDK's retry counter is above zero: it repeats the equal call that is
     /// in hand, if there is one.
     SdkRetry,
-}
-
-/// What a task still allows, asked from the task book under the same lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskAllowance {
-    /// Repeats left.
-    pub retries: u32,
-    /// Waiting left.
-    pub wait: Span,
-    /// How often it was told to stop so far.
-    pub stops: u32,
-}
-
-impl TaskAllowance {
-    /// No bound.
-    pub const UNLIMITED: TaskAllowance = TaskAllowance {
-        retries: u32::MAX,
-        wait: Span::MAX,
-        stops: 0,
-    };
 }
 
 /// The end of an attempt, or the head of an answer whose body streams on.

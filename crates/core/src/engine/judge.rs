@@ -4,7 +4,6 @@
 use super::Engine;
 use super::input::Chance;
 use super::live::{Caller, LastWord, Live};
-use crate::action::budget::TaskAllowance;
 use crate::action::decide::{Interest, Judged, Ratio, Replay, ToAgent, decide};
 use crate::action::next::Next;
 use crate::action::outcome::{AfterUnknown, Evidence};
@@ -60,12 +59,7 @@ impl Engine {
             },
             used: live.used(),
             lookups_made: live.lookups(),
-            task: TaskAllowance {
-                retries: live.task.retries,
-                wait: live.task.wait,
-                // The server made the task's deadline a bound of the action's own.
-                deadline: Moment::NEVER,
-            },
+            task: live.task,
             ratio: if self.retry_budget.allows() {
                 Ratio::Allows
             } else {

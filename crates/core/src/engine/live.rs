@@ -1,10 +1,12 @@
 //! An action while the engine has it in hand.
 
-use super::input::{Setup, TaskAllowance};
-use crate::action::budget::Used;
+use super::input::Setup;
+use crate::action::budget::{TaskAllowance, Used};
+use crate::action::next_step::{self, NextStep, WAIT_EXHAUSTED};
 use crate::action::problem::Code;
 use crate::id::{ActionId, Agent, AttemptNo};
 use crate::ledger::PermitId;
+use crate::observe::Meaning;
 use crate::record::ActionRow;
 use crate::schedule::{AskKey, Lane};
 use crate::tasks::{TaskKey, task_key};
@@ -98,6 +100,8 @@ pub(super) struct Live {
     pub(super) last_word: LastWord,
     /// What the last attempt proved.
     pub(super) last_outcome: Option<Outcome>,
+    /// What the last answer means, if one came.
+    pub(super) last_meaning: Option<Meaning>,
 }
 
 impl Live {
@@ -117,11 +121,24 @@ impl Live {
             lookups_before: 0,
             last_word: LastWord::Nothing,
             last_outcome: None,
+            last_meaning: None,
         }
     }
 
     pub(super) fn id(&self) -> ActionId {
         self.row.requested.action
+    }
+
+    /// The code of an end with the last answer, which is no success. `waits` says
+    /// whether it only ends because its wait would be too long.
+    pub(super) fn code_of_answer(&self, waits: bool) -> &'static str {
+        let meaning = self.last_meaning.unwrap_or(Meaning::ProviderError);
+        let code = next_step::code_of_answer(meaning);
+        let class = self.row.requested.class;
+        match next_step::after_code_of_answer(code, class) {
+            Some(NextStep::SendLater) if waits => WAIT_EXHAUSTED,
+            _ => code,
+        }
     }
 
     pub(super) fn agent(&self) -> &Agent {

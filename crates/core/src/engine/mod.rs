@@ -59,11 +59,11 @@ mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use crate::action::budget::TaskAllowance;
 pub use decision::DecisionError;
 pub use explain::{ActionView, QueueView};
 pub use input::{
     BodyEnd, Chance, Decision, Earlier, LookupReport, Marker, Report, Resumption, Setup, Submit,
-    TaskAllowance,
 };
 pub use live::Leave;
 pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitReason};
@@ -71,7 +71,9 @@ pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitRea
 use crate::action::breaker::Path;
 use crate::action::budget::{RatioBudget, RefusalWindow};
 use crate::event::{Durability, Event, ScopeChange, bounded_text};
-use crate::id::{Account, ActionId, EscalationId, Fingerprint, Operator, RecordSeq, Scope};
+use crate::id::{
+    Account, ActionId, Endpoint, EscalationId, Fingerprint, Operator, RecordSeq, Scope,
+};
 use crate::ledger::{Change, Ledger};
 use crate::policy::AccountPolicy;
 use crate::record::EscalationRow;
@@ -99,6 +101,8 @@ pub struct Engine {
     keys: BTreeMap<String, ActionId>,
     /// Actions in hand by what they ask for.
     equals: BTreeSet<(Fingerprint, ActionId)>,
+    /// Writes in hand whose outcome is unknown, by where they went.
+    doubts: BTreeSet<(Endpoint, ActionId)>,
     finished: BTreeMap<String, admit::Finished>,
     finished_order: BTreeMap<u64, String>,
     finishes: u64,
@@ -135,6 +139,7 @@ impl Engine {
             next_ask: 1,
             keys: BTreeMap::new(),
             equals: BTreeSet::new(),
+            doubts: BTreeSet::new(),
             finished: BTreeMap::new(),
             finished_order: BTreeMap::new(),
             finishes: 0,
@@ -255,7 +260,14 @@ impl Engine {
                 durability = Durability::Soon;
             }
             if !matches!(event, Event::ActionRequested(_)) {
+                let was_uncertain = live.row.uncertain;
                 let applied = live.row.apply(&event, now);
+                let endpoint = &live.row.requested.endpoint;
+                match (was_uncertain, live.row.uncertain) {
+                    (false, true) => drop(self.doubts.insert((endpoint.clone(), id))),
+                    (true, false) => drop(self.doubts.remove(&(endpoint.clone(), id))),
+                    _ => {}
+                }
                 debug_assert!(
                     applied.is_ok(),
                     "{}",

@@ -27,6 +27,8 @@ use crate::time::Moment;
 #[derive(Debug)]
 pub(super) struct Outbox {
     last: RecordSeq,
+    /// The last record that the journal has; it answers in order.
+    committed: RecordSeq,
     ready: VecDeque<Output>,
     held: BTreeMap<RecordSeq, Vec<Output>>,
     poisoned: bool,
@@ -36,6 +38,7 @@ impl Outbox {
     pub(super) fn new() -> Outbox {
         Outbox {
             last: RecordSeq(0),
+            committed: RecordSeq(0),
             ready: VecDeque::new(),
             held: BTreeMap::new(),
             poisoned: false,
@@ -98,6 +101,7 @@ impl Outbox {
 
     /// The journal has the record.
     pub(super) fn committed(&mut self, seq: RecordSeq) {
+        self.committed = self.committed.max(seq);
         if let Some(outputs) = self.held.remove(&seq) {
             self.ready.extend(outputs);
         }
@@ -119,6 +123,11 @@ impl Outbox {
 
     pub(super) fn is_poisoned(&self) -> bool {
         self.poisoned
+    }
+
+    /// Whether the journal has everything, and nothing is still to leave.
+    pub(super) fn is_settled(&self) -> bool {
+        self.committed == self.last && self.ready.is_empty() && !self.poisoned
     }
 
     pub(super) fn poll(&mut self) -> Option<Output> {

@@ -11,7 +11,6 @@
 //! is bound by none of these but the key.
 
 use super::Engine;
-use super::follow::WAIT_EXHAUSTED;
 use super::input::Chance;
 use super::live::{Caller, Turn};
 use super::output::{Output, Refusal, WaitReason};
@@ -53,7 +52,7 @@ impl Engine {
             };
             self.outbox.free(output);
         } else {
-            self.give_last_word(now, id, WAIT_EXHAUSTED);
+            self.give_last_word(now, id);
         }
     }
 
@@ -150,7 +149,7 @@ impl Engine {
             self.let_go_if_over(now, id);
             self.dispatch(now);
         } else {
-            self.give_last_word(now, id, WAIT_EXHAUSTED);
+            self.give_last_word(now, id);
         }
     }
 }

@@ -44,6 +44,13 @@ impl Places {
         }
     }
 
+    /// Whether nobody may come back for a place any more.
+    pub(super) fn have_lapsed(&self, now: Moment) -> bool {
+        self.by_lapse
+            .last()
+            .is_none_or(|(lapses, _)| *lapses <= now)
+    }
+
     /// The place of a call that has come back in time, if it has one.
     pub(super) fn take(&mut self, now: Moment, requested: &Requested) -> Option<AskKey> {
         while let Some((lapses, claim)) = self.by_lapse.first()

@@ -17,16 +17,17 @@
 //! crash may have come between any two records; so each of them leaves enough
 //! in the row to go on from ([`ActionRow::code`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Engine;
-use super::follow::{Budgets, WAIT_EXHAUSTED};
-use super::input::{Chance, Resumption, Setup, TaskAllowance};
+use super::follow::Budgets;
+use super::input::{Chance, Resumption, Setup};
 use super::live::{LastWord, Live, Turn};
 use super::timers::Timer;
 use crate::action::backoff::{self, RetryNo};
 use crate::action::budget::RefusalWindow;
+use crate::action::budget::TaskAllowance;
 use crate::action::outcome::{Certainty, Lost};
 use crate::action::problem::Code;
 use crate::cost::Cost;
@@ -73,8 +74,10 @@ impl Engine {
         let mut rows = tables.actions;
         rows.retain(|row| !row.state.is_final());
         rows.sort_by_key(|row| row.requested.action);
-        let superseding: BTreeSet<ActionId> =
-            rows.iter().filter_map(|row| row.requested.parent).collect();
+        let children: BTreeMap<ActionId, ActionId> = rows
+            .iter()
+            .filter_map(|row| Some((row.requested.parent?, row.requested.action)))
+            .collect();
         let ids: Vec<ActionId> = rows.iter().map(|row| row.requested.action).collect();
         for row in rows {
             engine.take_up(row, resumptions);
@@ -82,8 +85,8 @@ impl Engine {
         engine.hear_of_stops(now, &ids, resumptions);
         engine.close_lost_lookups(now, &tables.attempts);
         for id in ids {
-            let has_child = superseding.contains(&id);
-            engine.resume_action(now, &mut chance, id, has_child);
+            let child = children.get(&id).copied();
+            engine.resume_action(now, &mut chance, id, child);
         }
         engine.dispatch(now);
         engine
@@ -102,6 +105,9 @@ impl Engine {
             self.keys.insert(key.clone(), id);
         }
         self.equals.insert((requested.fingerprint, id));
+        if row.uncertain {
+            self.doubts.insert((requested.endpoint.clone(), id));
+        }
         let lane = self.lanes.of(&setup.scopes);
         let mut live = Live::new(row, setup, ask, lane);
         live.task = known
@@ -213,7 +219,13 @@ impl Engine {
     }
 
     /// One row of the table above.
-    fn resume_action(&mut self, now: Moment, chance: &mut Chance, id: ActionId, has_child: bool) {
+    fn resume_action(
+        &mut self,
+        now: Moment,
+        chance: &mut Chance,
+        id: ActionId,
+        child: Option<ActionId>,
+    ) {
         let live = &self.actions[&id];
         let row = &live.row;
         let is_write = row.requested.class.is_write();
@@ -239,7 +251,7 @@ impl Engine {
                     self.ask_about(now, chance, id, Trigger::UncertainEffect, why);
                 }
             }
-            State::Admitted | State::Waiting => self.resume_waiting(now, chance, id, has_child),
+            State::Admitted | State::Waiting => self.resume_waiting(now, chance, id, child),
             State::Succeeded
             | State::FailedDefinite
             | State::CancelledNotSent
@@ -250,18 +262,21 @@ impl Engine {
     }
 
     /// An action between two sends: what is known of it decides.
-    fn resume_waiting(&mut self, now: Moment, chance: &mut Chance, id: ActionId, has_child: bool) {
+    fn resume_waiting(
+        &mut self,
+        now: Moment,
+        chance: &mut Chance,
+        id: ActionId,
+        child: Option<ActionId>,
+    ) {
         let live = &self.actions[&id];
         let row = &live.row;
         let is_write = row.requested.class.is_write();
         let known = Outcome::parse(&row.code);
         if row.code == SUPERSEDED && !row.cancelled {
-            match has_child {
-                true => {
-                    let (state, code) = (State::Superseded, Code::Superseded);
-                    self.finish_with(now, id, state, code, code.problem().detail, None);
-                }
-                false => self.supersede(now, chance, id),
+            match child {
+                Some(child) => self.end_superseded(now, id, child),
+                None => self.supersede(now, chance, id),
             }
         } else if known == Some(Outcome::Done) {
             let (state, code) = match is_write {
@@ -310,7 +325,7 @@ impl Engine {
         // The last attempt was refused, and the crash came before its repeat was planned.
         if 0 < attempts && !row.code.is_empty() {
             if live.used().attempts_left(&live.setup.limits) == 0 {
-                return self.give_last_word(now, id, WAIT_EXHAUSTED);
+                return self.give_last_word(now, id);
             }
             let n = RetryNo::after(live.used().attempts);
             let due = now + backoff::delay(&self.policy.backoff, n, None, chance.draw());

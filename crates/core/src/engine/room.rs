@@ -130,7 +130,7 @@ impl Engine {
         })
     }
 
-    fn refusal(&self, code: Code, why: String, retry_at: Option<Moment>) -> Refusal {
+    pub(super) fn refusal(&self, code: Code, why: String, retry_at: Option<Moment>) -> Refusal {
         Refusal {
             code,
             scope: self.scope.clone(),

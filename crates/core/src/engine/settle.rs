@@ -9,7 +9,7 @@
 //! | a grant found nobody to carry it out | it counts as withdrawn, a look-up as unanswered |
 
 use super::Engine;
-use super::follow::{Budgets, WAIT_EXHAUSTED};
+use super::follow::Budgets;
 use super::input::{BodyEnd, Chance, LookupReport, Report};
 use super::judge::LastWords;
 use super::live::{LastWord, Leave, Live, OnWire, Open};
@@ -27,8 +27,6 @@ use crate::word::{Cause, Outcome, State};
 
 /// The provider did it, and its answer was passed on.
 pub(super) const DONE: &str = "done";
-/// The provider's definite answer was passed on, and it is not a success.
-pub(super) const PROVIDER_ANSWER: &str = "provider_answer";
 
 impl Engine {
     /// The first byte of an open send is about to leave: whether it may. If so, its
@@ -142,9 +140,11 @@ impl Engine {
                 left.then_some(wire.since)
             }),
         };
+        let meaning = facts.map(|facts| facts.meaning);
         if let Some(live) = self.actions.get_mut(&id) {
             live.last_word = last_word;
             live.last_outcome = Some(outcome);
+            live.last_meaning = meaning;
         }
         self.record(now, id, event);
         if body == Body::Open && !matches!(next, Next::Deliver { .. }) {
@@ -180,6 +180,7 @@ impl Engine {
         let agent = live.agent().clone();
         let is_write = live.row.requested.class.is_write();
         let done = live.last_outcome == Some(Outcome::Done);
+        let answered = live.code_of_answer(false);
         self.pulse
             .took(now.since(wire.sent_at.unwrap_or(wire.since)));
         let changes = self.ledger.finished(now, wire.permit);
@@ -187,7 +188,7 @@ impl Engine {
         self.agent_seat_free(now, &agent);
         let (state, code) = match (end, done) {
             (BodyEnd::Complete, true) => (State::Succeeded, DONE),
-            (BodyEnd::Complete, false) => (State::FailedDefinite, PROVIDER_ANSWER),
+            (BodyEnd::Complete, false) => (State::FailedDefinite, answered),
             // It happened, whatever became of its description.
             (_, true) if is_write => (State::Succeeded, Code::ResultLost.word()),
             (BodyEnd::Cut | BodyEnd::ErrorEvent, _) => {
@@ -254,7 +255,7 @@ impl Engine {
         match due {
             Moment::NEVER if uncertain => self.stop_repeating(now, chance, id, why),
             Moment::NEVER if is_first => self.give_up_on_shut(now, chance, id),
-            Moment::NEVER => self.give_last_word(now, id, WAIT_EXHAUSTED),
+            Moment::NEVER => self.give_last_word(now, id),
             due => self.schedule_attempt(now, id, due, Cause::Policy, why, Budgets::Unsent),
         }
     }

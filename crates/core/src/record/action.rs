@@ -249,6 +249,16 @@ impl ActionRow {
         }
     }
 
+    /// Whether a byte of it may have left, as far as the row tells: its attempts know
+    /// it better. What was looked up was sent, whatever was found.
+    pub fn may_have_left(&self) -> bool {
+        self.uncertain
+            || self.maybe_arrived
+            || 0 < self.lookups
+            || self.last_status.is_some()
+            || self.state == State::Dispatching
+    }
+
     /// Whether a later call with its key may be sent: it has ended, certainly
     /// without effect, nobody told it to stop, and its last answer was no verdict
     /// on the call but passes with time.

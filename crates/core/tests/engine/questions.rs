@@ -252,6 +252,7 @@ fn a_new_operation_is_a_child_with_a_key_of_its_own() {
     let child = world.arrivals.last().unwrap().clone();
     assert_ne!(child.action, parent);
     assert_ne!(child.key.as_deref(), Some("k1"));
+    assert!(world.told(parent).contains(&child.action.to_string()));
     let row = world.row(child.action);
     assert_eq!(row.requested.parent, Some(parent));
     assert_eq!(
@@ -321,7 +322,9 @@ fn whatever_a_crash_leaves_of_a_replacement_there_is_one_child() {
             .durable
             .actions()
             .filter(|row| row.requested.parent == Some(parent));
-        assert_eq!(children.count(), 1, "{kept} kept");
+        let children: Vec<_> = children.map(|row| row.requested.action).collect();
+        assert_eq!(children.len(), 1, "{kept} kept");
+        assert!(world.told(parent).contains(&children[0].to_string()));
     }
 }
 

@@ -3,7 +3,7 @@
 use rategov_core::engine::Marker;
 use rategov_core::event::Event;
 use rategov_core::policy::ClassTable;
-use rategov_core::word::State;
+use rategov_core::word::{Choice, State};
 
 use super::support::call::{keyed, ms, read, secs, write};
 use super::support::provider::{Say, always, in_turn};
@@ -61,8 +61,32 @@ fn a_key_of_another_agent_gives_nothing_away() {
     let mut world = World::new();
     world.submit(&keyed("ana", "k1"));
     world.settle();
-    let thief = world.submit(&keyed("eve", "k1"));
-    assert_eq!(world.refusal(thief).code.word(), "key_reused");
+    let ended = world.submit(&keyed("eve", "k1"));
+    assert_eq!(world.refusal(ended).why, "");
+    let mut world = World::new();
+    world.submit(&keyed("ana", "k1"));
+    for call in [
+        keyed("eve", "k1"),
+        keyed("eve", "k1").with(|call| call.body = 7),
+    ] {
+        let thief = world.submit(&call);
+        assert_eq!(world.refusal(thief).code.word(), "key_reused");
+        assert_eq!(world.refusal(thief).why, "");
+    }
+}
+
+#[test]
+fn a_look_alike_of_another_agents_write_does_not_name_it() {
+    let mut world = World::new().saying(in_turn(vec![Say::lost()]));
+    let of = |agent| write(agent).with(|call| call.path = "/records/1".to_owned());
+    let id = world.submit(&of("ana"));
+    world.pass(secs(1));
+    for (agent, is_named) in [("ana", true), ("eve", false)] {
+        let twin = world.submit(&of(agent));
+        let refusal = world.refusal(twin);
+        assert_eq!(refusal.code.word(), "lookalike_held");
+        assert_eq!(refusal.why.contains(&id.to_string()), is_named, "{agent}");
+    }
 }
 
 #[test]
@@ -119,12 +143,63 @@ fn a_write_that_equals_one_of_unknown_outcome_is_held_off() {
     let other = world.submit(&write("ana").with(|call| call.body = 9));
     world.pass(secs(1));
     assert_eq!(world.state(other), State::Succeeded);
-    world.decide(rategov_core::word::Choice::ItDidNot).unwrap();
+    world.decide(Choice::ItDidNot).unwrap();
     world.pass(secs(1));
     assert_eq!(world.state(id), State::FailedDefinite);
     let again = world.submit(&write("ana"));
     world.settle();
     assert_eq!(world.state(again), State::Succeeded, "it is settled now");
+}
+
+#[test]
+fn another_write_to_an_endpoint_in_doubt_is_held_off_for_a_time() {
+    let of = |agent: &str, body: u8| {
+        write(agent).with(|call| {
+            call.profile.hold_after_uncertain = secs(60);
+            call.body = body;
+        })
+    };
+    let mut world = World::new().saying(in_turn(vec![Say::lost()]));
+    let id = world.submit(&of("ana", 1));
+    world.pass(secs(10));
+    let again = world.submit(&of("ana", 2));
+    let refusal = world.refusal(again).clone();
+    assert_eq!(refusal.code.word(), "lookalike_held");
+    assert!(refusal.why.contains(&id.to_string()));
+    let until = refusal.retry_at.unwrap();
+    let elsewhere = world.submit(&of("eve", 3));
+    world.pass(secs(1));
+    assert_eq!(world.state(elsewhere), State::Succeeded, "it is another's");
+    world.crash();
+    let again = world.submit(&of("ana", 2));
+    assert_eq!(
+        world.refusal(again).retry_at,
+        Some(until),
+        "also after a crash"
+    );
+
+    world.drive_to(until);
+    let late = world.submit(&of("ana", 2));
+    world.pass(secs(1));
+    assert_eq!(world.state(late), State::Succeeded, "its time is over");
+    assert_eq!(world.state(id), State::Escalated, "and it is not settled");
+}
+
+#[test]
+fn another_write_goes_once_the_one_in_doubt_is_settled() {
+    let of = |body: u8| {
+        write("ana").with(|call| {
+            call.profile.hold_after_uncertain = secs(60);
+            call.body = body;
+        })
+    };
+    let mut world = World::new().saying(in_turn(vec![Say::lost()]));
+    world.submit(&of(1));
+    world.pass(secs(10));
+    world.decide(Choice::ItDidNot).unwrap();
+    let other = world.submit(&of(2));
+    world.pass(secs(1));
+    assert_eq!(world.state(other), State::Succeeded);
 }
 
 #[test]

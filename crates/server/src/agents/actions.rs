@@ -2,14 +2,14 @@
 //! described with their attempts, and their stored results.
 
 use http::StatusCode;
-use rategov_core::action::next_step::{NextStep, after_problem};
+use rategov_core::action::next_step::{NextStep, after_code_of_answer, after_problem};
 use rategov_core::action::outcome::Certainty;
 use rategov_core::action::problem::Code;
 use rategov_core::engine::Engine;
 use rategov_core::id::{Account, ActionId, Agent};
 use rategov_core::record::{ActionRow, AttemptRow, SendKind};
 use rategov_core::word::State;
-use rategov_store::StoredResult;
+use rategov_store::{Stamped, StoredResult};
 use serde_json::{Value, json};
 
 use super::{Given, blocking, not_found};
@@ -34,7 +34,7 @@ pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
     let reader = driver.store().reader_of_all();
     let read = blocking(move || Ok((reader.attempts(id)?, opened(reader.result(id))?.is_some())));
     let (attempts, kept) = read.await?;
-    let sent = attempts.iter().any(|it| may_have_left(&it.row));
+    let sent = was_sent(&attempts);
     let attempts: Vec<Value> = attempts
         .iter()
         .map(|it| wire::attempt(times, &it.row))
@@ -47,8 +47,11 @@ pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
 
 /// Whether a byte of an attempt may have left. One that is open, or was when the
 /// process died, may be the provider's already.
-fn may_have_left(row: &AttemptRow) -> bool {
-    row.kind == SendKind::Attempt && row.certainty != Some(Certainty::NotSent)
+fn was_sent(attempts: &[Stamped<AttemptRow>]) -> bool {
+    let may_have_left = |row: &AttemptRow| {
+        row.kind == SendKind::Attempt && row.certainty != Some(Certainty::NotSent)
+    };
+    attempts.iter().any(|it| may_have_left(&it.row))
 }
 
 /// The terminal result of an action (R-RETRY-5), as far as it has one.
@@ -82,8 +85,7 @@ impl Kept {
     }
 }
 
-/// What is safe to do next, from how an action ended. Of a refusal of our own its
-/// code says it, of the provider's last answer its status.
+/// What is safe to do next, from how an action ended: the same that its caller was told.
 fn next_step(row: &ActionRow, result: Kept) -> NextStep {
     let own = Code::parse(&row.code).map(after_problem);
     match row.state {
@@ -96,11 +98,9 @@ fn next_step(row: &ActionRow, result: Kept) -> NextStep {
         State::AbandonedUnknown => NextStep::CheckProvider,
         State::Superseded => NextStep::FetchAction,
         State::Interrupted => NextStep::SendAgain,
-        State::FailedDefinite => match (own, row.last_status) {
-            (Some(step), _) => step,
-            (None, Some(408 | 429 | 500..=599)) => NextStep::SendLater,
-            (None, _) => NextStep::ChangeCall,
-        },
+        State::FailedDefinite => own
+            .or_else(|| after_code_of_answer(&row.code, row.requested.class))
+            .unwrap_or(NextStep::ChangeCall),
         State::Admitted
         | State::Waiting
         | State::Dispatching
@@ -180,9 +180,10 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
     let reader = gateway.0.driver.store().reader_of_all();
     let stored = blocking(move || {
         let row = reader.action(action)?;
-        Ok((row, opened(reader.result(action))?))
+        let attempts = reader.attempts(action)?;
+        Ok((row, attempts, opened(reader.result(action))?))
     });
-    let (row, result) = stored.await?;
+    let (row, attempts, result) = stored.await?;
     let Some(row) = row.map(|it| it.row) else {
         return Err(not_found());
     };
@@ -210,7 +211,7 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
             };
             let problem = Problem::of_action(code)
                 .with("action", action.to_string())
-                .with("sent", row.attempts > 0)
+                .with("sent", was_sent(&attempts))
                 .with("state", row.state.word())
                 .with("operation_id", row.operation_id.clone())
                 .with("escalation", row.escalation.map(|id| id.to_string()))

@@ -222,6 +222,20 @@ pub(crate) async fn durable(receipt: Receipt) -> Given<()> {
     })
 }
 
+/// What is said when the store can't be read.
+pub fn unreadable(cause: rategov_store::Error) -> Problem {
+    tracing::error!(%cause, hint = cause.hint(), "the store can't be read");
+    let (code, why) = match cause {
+        rategov_store::Error::Sqlite(_) | rategov_store::Error::File { .. } => (
+            RequestCode::StoreUnavailable,
+            "what is recorded can't be read just now, so this call sent nothing; come back \
+             with the same call under the same key",
+        ),
+        _ => (RequestCode::Internal, "the store can't be read"),
+    };
+    Problem::of_request(code, why)
+}
+
 /// Runs a read of the store where it may block. What can't be read now (no file
 /// descriptor is free, the disk fails) may be readable in a moment, and nothing was
 /// sent by whoever asked: that is no defect, and is not called one.
@@ -230,18 +244,7 @@ pub async fn blocking<T: Send + 'static>(
 ) -> Given<T> {
     match tokio::task::spawn_blocking(read).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(cause)) => {
-            tracing::error!(%cause, hint = cause.hint(), "the store can't be read");
-            let (code, why) = match cause {
-                rategov_store::Error::Sqlite(_) | rategov_store::Error::File { .. } => (
-                    RequestCode::StoreUnavailable,
-                    "what is recorded can't be read just now, so this call sent nothing; come back \
-                     with the same call under the same key",
-                ),
-                _ => (RequestCode::Internal, "the store can't be read"),
-            };
-            Err(Box::new(Problem::of_request(code, why)))
-        }
+        Ok(Err(cause)) => Err(Box::new(unreadable(cause))),
         Err(_) => Err(Box::new(Problem::of_request(
             RequestCode::Internal,
             "a read was stopped",

@@ -98,11 +98,6 @@ pub const NOT_ACTING_YET: &[NotActing] = &[
         instead: "equal reads are separate calls",
     },
     NotActing {
-        key: "providers.*.endpoints.[].hold_after_uncertain",
-        values: Values::AllBut(&["0s"]),
-        instead: "a look-alike is refused while a write is uncertain, and not held once it is settled",
-    },
-    NotActing {
         key: "providers.*.endpoints.[].cost.tokens",
         values: Values::All,
         instead: "only requests are counted",

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 pub struct Cell {
     /// Its name.
     pub account: Account,
-    /// Which life of the engine this is; a rebuilt engine has the next number.
+    /// Which life of the engine this is; one that is made again has a higher number.
     pub generation: u32,
     pub(super) engine: Mutex<Engine>,
     /// When the engine wants to be woken.
@@ -51,6 +51,11 @@ impl Cell {
     /// Ends the cell's task; the engine is replaced by another.
     pub(super) fn close(&self) {
         self.closed.cancel();
+    }
+
+    /// Whether its engine has given way, or is about to give way, to another.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_cancelled()
     }
 
     /// Waits until the engine has lost a commit and gives way to another.

@@ -16,6 +16,7 @@ mod attach;
 mod cell;
 pub mod clock;
 mod journal;
+mod let_go;
 mod notice;
 mod people;
 mod rebuild;
@@ -88,6 +89,10 @@ struct Inner {
     tasks_generation: AtomicU32,
     cells: RwLock<BTreeMap<Account, Arc<Cell>>>,
     accounts_max: usize,
+    /// The number of the last life of any engine.
+    generation: AtomicU32,
+    /// Accounts that were let go, of which the tables may know something.
+    let_go: let_go::LetGo,
     registry: registry::Registry,
     receipts: receipts::Receipts,
     /// Cancelled when the time of a stop is over: whoever still waits is told so.
@@ -121,6 +126,8 @@ impl Driver {
             tasks_generation: AtomicU32::new(1),
             cells: RwLock::new(BTreeMap::new()),
             accounts_max,
+            generation: AtomicU32::new(1),
+            let_go: let_go::LetGo::default(),
             registry: registry::Registry::default(),
             receipts: receipts::Receipts::default(),
             stop_over: CancellationToken::new(),

@@ -1,6 +1,7 @@
 //! Taking accounts up: at the first call, at a restart, and after a lost commit.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -31,27 +32,20 @@ impl Driver {
         }
     }
 
-    /// The cell of an account; made if this is its first call.
-    pub fn cell(&self, account: &Account) -> Arc<Cell> {
-        if let Some(cell) = self.cell_of(account) {
-            return cell;
-        }
-        self.install(account, 1, Tables::default())
-    }
-
-    /// Whether an account that only a caller's credential names is in hand, or has
-    /// room. Everybody can make up credentials, and each costs an engine and a task
-    /// for as long as the process lives. Calls that arrive at once may exceed the
-    /// bound by their number.
+    /// The cell of an account; made if this is its first call, or the first since it
+    /// was let go.
     ///
     /// # Errors
-    /// The number of accounts in hand.
-    pub fn has_place_for(&self, account: &Account) -> Result<(), usize> {
-        let cells = self.0.cells.read().unwrap_or_else(PoisonError::into_inner);
-        match cells.len() {
-            full if self.0.accounts_max <= full && !cells.contains_key(account) => Err(full),
-            _ => Ok(()),
+    /// If the tables can't be read.
+    pub async fn cell(&self, account: &Account) -> Result<Arc<Cell>, rategov_store::Error> {
+        if let Some(cell) = self.cell_of(account) {
+            return Ok(cell);
         }
+        let (generation, tables) = match self.tables_of(account).await? {
+            Some(tables) => (self.next_generation(), tables),
+            None => (1, Tables::default()),
+        };
+        Ok(self.install(account, generation, tables))
     }
 
     /// Every account in hand.
@@ -68,7 +62,7 @@ impl Driver {
 
     /// Builds an engine from tables, starts the runners of its actions, and only
     /// then lets its outputs out.
-    fn install(&self, account: &Account, generation: u32, tables: Tables) -> Arc<Cell> {
+    pub(super) fn install(&self, account: &Account, generation: u32, tables: Tables) -> Arc<Cell> {
         let now = self.0.clock.now();
         let resume = self.0.resume.get();
         let mut resumptions: BTreeMap<ActionId, Resumption> = BTreeMap::new();
@@ -100,9 +94,7 @@ impl Driver {
         let cell = Arc::new(Cell::new(generation, engine));
         {
             let mut cells = self.0.cells.write().unwrap_or_else(PoisonError::into_inner);
-            if generation == 1
-                && let Some(existing) = cells.get(account)
-            {
+            if let Some(existing) = cells.get(account).filter(|cell| !cell.is_closed()) {
                 // Another first call was faster.
                 return Arc::clone(existing);
             }
@@ -159,7 +151,7 @@ impl Driver {
                     Ok(Ok(tables)) if driver.has_a_runner_that_must_end(&tables) => {}
                     Ok(Ok(tables)) => {
                         tracing::info!(account = %cell.account, "taken up again");
-                        driver.install(&cell.account, cell.generation + 1, tables);
+                        driver.install(&cell.account, driver.next_generation(), tables);
                         return;
                     }
                     Ok(Err(cause)) => {
@@ -169,6 +161,11 @@ impl Driver {
                 }
             }
         });
+    }
+
+    /// The number of an engine's life that is not its first.
+    fn next_generation(&self) -> u32 {
+        self.0.generation.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     fn has_a_runner_that_must_end(&self, tables: &Tables) -> bool {
@@ -205,10 +202,7 @@ impl Driver {
                 match recovered.await {
                     Ok(Ok(tables)) => {
                         let mut tasks = lock(&driver.0.tasks);
-                        driver
-                            .0
-                            .tasks_generation
-                            .fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+                        driver.0.tasks_generation.fetch_add(1, Ordering::AcqRel);
                         *tasks = TaskBook::restore(tasks.limits(), tables.tasks);
                         return;
                     }

@@ -14,7 +14,7 @@ use rategov_core::id::{
     Account, ActionId, Agent, Credential, Endpoint, Fingerprint, Provider, RecordSeq, Task,
 };
 use rategov_core::policy::{AccountPolicy, ClassTable, Profile, TaskLimits};
-use rategov_core::record::ActionRow;
+use rategov_core::record::{ActionRow, Tables};
 use rategov_core::tasks::{TaskBook, task_key};
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::{Class, Priority, State};
@@ -96,7 +96,9 @@ impl World {
         let keeper = Arc::new(Keeper::default());
         driver.connect(Arc::clone(&keeper) as Arc<dyn Resume>);
         driver.take_up(recovered.accounts);
-        let cell = driver.cell(&account());
+        let cell = driver
+            .cell_of(&account())
+            .unwrap_or_else(|| driver.install(&account(), 1, Tables::default()));
         World {
             driver,
             keeper,
@@ -229,7 +231,7 @@ async fn a_read_without_a_caller_gets_a_runner_of_the_new_life_when_its_old_one_
     tokio::time::pause();
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     tokio::time::resume();
-    let current = world.driver.cell(&account());
+    let current = world.driver.cell_of(&account()).unwrap();
     assert_eq!(current.generation, 1, "its old runner is still there");
     drop(mailbox);
     world

@@ -19,8 +19,8 @@ use rategov_core::action::fingerprint;
 use rategov_core::action::problem::Code;
 use rategov_core::engine::{Marker, Setup, Submit};
 use rategov_core::event::{Requested, bounded_text};
-use rategov_core::id::{Account, ActionId, Fingerprint, Provider, Task};
-use rategov_core::tasks::{DEFAULT_TASK, TaskKey};
+use rategov_core::id::{Account, ActionId, Fingerprint, Provider};
+use rategov_core::tasks::task_key;
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::Class;
 use rategov_store::{Attachment, Payload as StoredPayload};
@@ -33,12 +33,13 @@ use super::owner::Owner;
 use super::policy::{Policy, duration, timeouts};
 use super::problem::{Problem, RequestCode};
 use super::purpose::Purpose;
-use super::refusals::{head_refusal, spool_refusal, task_refusal, unknown_provider};
+use super::refusals::{head_refusal, spool_refusal, stopping, task_refusal, unknown_provider};
 use super::respond::Out;
 use super::resume::StoredHead;
 use super::serve::{Gateway, Given};
 use super::spool::{Replay, Spool, SpoolLimits};
 use super::submit::OfKey;
+use crate::agents::unreadable;
 use crate::auth::Caller;
 use crate::auth::headers_in::{ActionKey, AnswerMode, Asked};
 use crate::config::settings::{ProviderSettings, ScopedCall, SendNewOperation};
@@ -133,7 +134,7 @@ impl Gateway {
         );
         let driver = &self.0.driver;
         let (id, now) = (new_action_id(), driver.clock().now());
-        let task = task_key(&caller, &asked);
+        let task = task_key(caller.agent(), caller.task(&asked));
         let breaker_path = Path {
             account: owner.account.clone(),
             endpoint: route.endpoint.clone(),
@@ -160,7 +161,7 @@ impl Gateway {
             path: bounded_text(&path),
             fingerprint: self.fingerprint(&owner.account, &head, body, &spool),
             payload_digest: *spool.digest(),
-            payload_bytes: spool.read(),
+            payload_bytes: spool.length().unwrap_or_else(|| spool.read()),
             replayable,
             key: key.clone(),
             earlier: None,
@@ -204,13 +205,18 @@ impl Gateway {
             task: allowance,
             earlier,
         };
+        let body = match payload {
+            Some(_) => Payload::Stored(spool),
+            None => Payload::Spooled(spool),
+        };
         let job = Job {
+            gateway: self.clone(),
             upstream: Arc::clone(&self.0.upstream),
             destination: destination.clone(),
             timeouts: timeouts(settings),
             head,
             credentials: Credentials::Present,
-            payload: Payload::Spooled(spool),
+            payload: body,
             given_back: Mutex::new(None),
             provider: route.provider,
             settings: Arc::clone(settings),
@@ -227,7 +233,7 @@ impl Gateway {
             patience: patience(&asked),
             client_stall: duration(policy.settings.client_stall),
         };
-        let cell = driver.cell(&owner.account);
+        let cell = driver.cell(&owner.account).await.map_err(unreadable)?;
         self.submit(cell, id, job, submit, payload).await
     }
 
@@ -282,9 +288,13 @@ impl Gateway {
             stall: duration(policy.settings.client_stall),
             directory: self.0.spill_folder.clone(),
         };
-        let spool = Spool::take(body, framing, &limits, &self.0.budget)
-            .await
-            .map_err(spool_refusal)?;
+        let spool = tokio::select! {
+            biased;
+            taken = Spool::take(body, framing, &limits, &self.0.budget) => {
+                taken.map_err(spool_refusal)?
+            }
+            () = self.0.driver.stop_over() => return Err(Box::new(stopping())),
+        };
         let at_most = match outlives {
             Outlives::Restart => policy.settings.max_replay_body,
             Outlives::Nothing => MODEL_BYTES_MAX,
@@ -307,12 +317,9 @@ impl Gateway {
         let payload = match body {
             Some(body) => body,
             None => {
-                // Of a body that streams only the beginning was read; with its
+                // Of a body that streams only the beginning is digested; with its
                 // length two uploads that begin alike differ, as a rule.
-                let length = match spool.framing() {
-                    Framing::Length(length) => length,
-                    Framing::None | Framing::Chunked => u64::MAX,
-                };
+                let length = spool.length().unwrap_or(u64::MAX);
                 beginning = [&spool.digest()[..], &length.to_be_bytes()].concat();
                 &beginning
             }
@@ -380,16 +387,6 @@ fn key_of(headers: &HeaderMap, route: &Route) -> Given<Option<String>> {
     }
     let own = key.map(|key| key.as_str().to_owned());
     Ok(own.or_else(|| honoured.map(|_| uuid::Uuid::new_v4().to_string())))
-}
-
-fn task_key(caller: &Caller, asked: &Asked) -> TaskKey {
-    let task = caller
-        .task(asked)
-        .cloned()
-        .or_else(|| Task::new(DEFAULT_TASK).ok());
-    // The default's name is a constant that is a valid name.
-    let task = task.unwrap_or_else(|| unreachable!("`default` is a name"));
-    (caller.agent().clone(), task)
 }
 
 fn deadline(now: Moment, asked: &Asked, of_task: Option<Moment>) -> Moment {

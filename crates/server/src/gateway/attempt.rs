@@ -30,6 +30,7 @@ impl Runner {
     pub(super) async fn attempt(&mut self, grant: Grant) {
         self.attempts = grant.attempt;
         let _out = self.job.class.is_write().then(|| self.driver.write_out());
+        self.job.take_from_shelf(self.id()).await;
         fail::point(fail::GRANT_BEFORE_DIAL);
         let withdrawn = Evidence::NotSent(NotSent::Withdrawn);
         // A refusal that came since the grant would only be repeated, and nobody

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::answer::Answer;
 use super::evidence;
 use super::problem::Problem;
+use super::refusals::STOPPED_SECONDS;
 use super::reply::{Broken, Context, Reply, ReplyBody};
 use super::run::{Held, Runner};
 use super::stream::Watch;
@@ -160,6 +161,9 @@ impl Runner {
         retry_at: Option<Moment>,
     ) {
         self.with_person = state == State::Escalated;
+        if self.with_person {
+            self.job.shelve();
+        }
         if let Some(held) = self.received_all_the_same(state, code) {
             let context = self.context(Some(state));
             self.answer_all(&held.head, &held.peeked.whole(), &context);
@@ -182,7 +186,7 @@ impl Runner {
         let seconds = retry_at.map(|at| self.seconds_until(at));
         let (code, why, seconds) = match code {
             // Nobody cancelled it: it may be sent again to the next governor.
-            Code::Cancelled if self.withdrawn => (Code::ShuttingDown, "", Some(5)),
+            Code::Cancelled if self.withdrawn => (Code::ShuttingDown, "", Some(STOPPED_SECONDS)),
             code => (code, why, seconds),
         };
         let problem = Problem::of_action(code)

@@ -122,12 +122,6 @@ pub enum TargetError {
     /// Some byte that HTTP does not allow there.
     #[error("the target holds a character that HTTP does not allow")]
     Character,
-    /// `GET http://other.host/` or `CONNECT`.
-    #[error(
-        "the governor is no forward proxy: it calls configured providers only; hint: set the \
-         SDK's base URL, not HTTP_PROXY"
-    )]
-    OtherHost,
 }
 
 impl Destination {
@@ -234,22 +228,6 @@ impl Destination {
     pub fn path_of<'t>(&self, target: &'t str) -> Option<&'t str> {
         let (path, _) = target.split_once('?').unwrap_or((target, ""));
         path.strip_prefix(self.base_path.as_str())
-    }
-}
-
-/// The path and query of a request to this listener; `is_ours` says whether an
-/// authority names it.
-///
-/// # Errors
-/// [`TargetError::OtherHost`] for `CONNECT` and for absolute targets of other hosts.
-pub fn own_target(
-    uri: &Uri,
-    is_ours: impl FnOnce(&Authority) -> bool,
-) -> Result<(&str, Option<&str>), TargetError> {
-    match (uri.authority(), uri.path_and_query()) {
-        (Some(authority), Some(_)) if is_ours(authority) => Ok((uri.path(), uri.query())),
-        (Some(_), _) | (None, None) => Err(TargetError::OtherHost),
-        (None, Some(_)) => Ok((uri.path(), uri.query())),
     }
 }
 

@@ -13,6 +13,7 @@ use rategov_store::{Attachment, StoredResult};
 use super::destination::Destination;
 use super::outgoing::Outgoing;
 use super::purpose::Purpose;
+use super::serve::Gateway;
 use super::spool::Spool;
 use super::upstream::{Timeouts, Upstream};
 use crate::config::settings::ProviderSettings;
@@ -21,11 +22,13 @@ use crate::route::template::Parameters;
 
 /// The body of an action, wherever it is kept.
 pub enum Payload {
-    /// As it came from its caller.
+    /// Here alone, as it came from its caller.
     Spooled(Spool),
-    /// As a restart found it.
+    /// Here, and in the tables.
     Stored(Spool),
-    /// A restart found the action, but not its body.
+    /// In the tables alone: while a person is asked it takes no room here.
+    Shelved,
+    /// Nowhere: a restart found the action, but not its body.
     Missing,
 }
 
@@ -41,6 +44,8 @@ pub enum Credentials {
 
 /// One action, ready to be sent.
 pub struct Job {
+    /// Where its body is taken back from.
+    pub gateway: Gateway,
     /// The way out.
     pub upstream: Arc<Upstream>,
     /// Where to.
@@ -117,7 +122,7 @@ impl Job {
         }
         let body = match &self.payload {
             Payload::Spooled(spool) | Payload::Stored(spool) => spool.body()?,
-            Payload::Missing => return None,
+            Payload::Shelved | Payload::Missing => return None,
         };
         Some(Request::from_parts(self.head.clone(), body))
     }
@@ -128,13 +133,27 @@ impl Job {
             Payload::Spooled(spool) | Payload::Stored(spool) => {
                 spool.replay() == super::spool::Replay::Whole
             }
-            Payload::Missing => false,
+            Payload::Shelved | Payload::Missing => false,
         };
         if !replayable {
             *self
                 .given_back
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner) = request;
+        }
+    }
+
+    /// Gives up the room that its body takes here, where the tables have it too.
+    pub fn shelve(&mut self) {
+        if let Payload::Stored(_) = self.payload {
+            self.payload = Payload::Shelved;
+        }
+    }
+
+    /// Takes its body back from the tables.
+    pub async fn take_from_shelf(&mut self, id: ActionId) {
+        if let Payload::Shelved = self.payload {
+            self.payload = self.gateway.stored_payload(id).await;
         }
     }
 

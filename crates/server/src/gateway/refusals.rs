@@ -8,6 +8,9 @@ use super::policy::Policy;
 use super::problem::{Problem, RequestCode};
 use super::spool::SpoolError;
 
+/// When to come back to a governor that stops: another is started, as a rule.
+pub(super) const STOPPED_SECONDS: u64 = 5;
+
 pub(super) fn unknown_provider(policy: &Policy) -> Problem {
     let names: Vec<&str> = policy.routes.providers().map(|it| it.as_str()).collect();
     let detail = "the path names no provider that is configured; it is /{provider}/…";
@@ -31,6 +34,13 @@ pub(super) fn spool_refusal(refusal: SpoolError) -> Problem {
         SpoolError::Caller | SpoolError::Stalled => RequestCode::BodyCut,
     };
     Problem::of_request(code, refusal.to_string())
+}
+
+/// The governor ends before the whole call has come.
+pub(super) fn stopping() -> Problem {
+    Problem::of_action(Code::ShuttingDown)
+        .retry_after(Some(STOPPED_SECONDS))
+        .with("sent", false)
 }
 
 pub(super) fn task_refusal(refusal: &TaskRefusal) -> Problem {

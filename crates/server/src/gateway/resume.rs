@@ -13,10 +13,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, request};
 use http_body_util::Full;
 use rategov_core::engine::Setup;
 use rategov_core::event::{Requested, TEXT_BYTES_MAX};
-use rategov_core::id::{Account, ActionId, Task};
+use rategov_core::id::{Account, ActionId};
 use rategov_core::policy::{AccountPolicy, TaskLimits};
 use rategov_core::record::ActionRow;
-use rategov_core::tasks::DEFAULT_TASK;
+use rategov_core::tasks::task_key;
 use rategov_store::{Attachment, Payload as StoredPayload};
 
 use super::framing::Framing;
@@ -239,16 +239,16 @@ impl Gateway {
     /// Puts a stored body where it can be sent from. After a restart many want room
     /// at once: who finds none waits, but not for ever, since it may hold a seat
     /// that those who have room wait for.
-    async fn room_for(
-        &self,
-        id: ActionId,
-        stored: &StoredRequest,
-        limits: &SpoolLimits,
-    ) -> Payload {
+    async fn room_for(&self, id: ActionId, stored: &StoredRequest) -> Payload {
+        let limits = SpoolLimits {
+            max_replay: u64::MAX,
+            stall: duration(self.policy().settings.client_stall),
+            directory: self.0.spill_folder.clone(),
+        };
         let framing = stored.head.framing(stored.body.len());
         for _ in 0..ROOM_TRIES {
             let body = Full::new(stored.body.clone());
-            match Spool::take(body, framing, limits, &self.0.budget).await {
+            match Spool::take(body, framing, &limits, &self.0.budget).await {
                 Ok(spool) => return Payload::Stored(spool),
                 Err(SpoolError::Full) => tokio::time::sleep(ROOM_PAUSE).await,
                 Err(cause) => {
@@ -259,6 +259,14 @@ impl Gateway {
         }
         tracing::error!(action = %id, "there is no room for its body; it is not sent again");
         Payload::Missing
+    }
+
+    /// The body of an action as it is stored, where it can be sent from.
+    pub(super) async fn stored_payload(&self, id: ActionId) -> Payload {
+        match self.stored_request(id).await {
+            Some(stored) => self.room_for(id, &stored).await,
+            None => Payload::Missing,
+        }
     }
 
     async fn job_of(&self, row: &ActionRow) -> Option<Job> {
@@ -285,12 +293,7 @@ impl Gateway {
             .and_then(|stored| route.rule.external_ref_in(&stored.body));
         let (mut head, payload, withheld) = match stored {
             Some(stored) => {
-                let limits = SpoolLimits {
-                    max_replay: u64::MAX,
-                    stall: duration(policy.settings.client_stall),
-                    directory: self.0.spill_folder.clone(),
-                };
-                let payload = self.room_for(requested.action, &stored, &limits).await;
+                let payload = self.room_for(requested.action, &stored).await;
                 (stored.parts, payload, stored.head.withheld)
             }
             None => {
@@ -311,11 +314,8 @@ impl Gateway {
             None if withheld => Credentials::Missing,
             None => Credentials::Present,
         };
-        let task = requested
-            .task
-            .clone()
-            .or_else(|| Task::new(DEFAULT_TASK).ok())?;
         Some(Job {
+            gateway: self.clone(),
             upstream: Arc::clone(&self.0.upstream),
             destination,
             timeouts: timeouts(&settings),
@@ -330,7 +330,7 @@ impl Gateway {
             parameters,
             class: requested.class,
             purpose: Purpose::of(requested.class, requested.detached),
-            task: (requested.agent.clone(), task),
+            task: task_key(&requested.agent, requested.task.as_ref()),
             key: requested.key.clone(),
             known_operation: row.operation_id.clone(),
             external_ref,

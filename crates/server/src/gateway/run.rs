@@ -141,11 +141,7 @@ impl Runner {
         runner.with_person = row.state == State::Escalated;
         runner.attempts = row.attempts;
         runner.waited = row.waited;
-        // What was looked up was sent, whatever was found.
-        runner.was_sent = row.uncertain
-            || row.maybe_arrived
-            || 0 < row.lookups
-            || row.state == State::Dispatching;
+        runner.was_sent = row.may_have_left();
         runner
     }
 
@@ -343,11 +339,12 @@ impl Runner {
     /// The governor ends with this action open. What was sent goes on, or is settled at
     /// the next start; what was not is withdrawn, and its end is told when it is recorded.
     fn answer_at_stop(&mut self) {
-        let row = |view: ActionView| (view.row.state, view.row.attempts);
-        let seen = self.driver.look(&self.cell, |engine, now| {
-            engine.action(now, self.id()).map(row)
-        });
-        let Some((state, 1..)) = seen else {
+        let seen = self
+            .driver
+            .look(&self.cell, |engine, now| engine.action(now, self.id()));
+        // An attempt that was called back, or never got through, is no reason to stay.
+        let is_open = |view: &ActionView| self.was_sent || view.on_the_wire;
+        let Some(state) = seen.filter(is_open).map(|view| view.row.state) else {
             self.withdrawn = true;
             self.driver.caller_gone(&self.cell, self.id());
             return;

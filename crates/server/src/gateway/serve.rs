@@ -15,6 +15,7 @@ use super::upstream::Upstream;
 use crate::auth::headers_in::Asked;
 use crate::auth::pass_through::IdentityKey;
 use crate::driver::Driver;
+use crate::raw_head::Fault;
 use crate::route::target::{Door, Target};
 
 /// Largest head that is passed on, in bytes. Providers refuse far less.
@@ -93,12 +94,15 @@ impl Gateway {
             .unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
-    /// The answer to a request that frames its body in two ways. It is not looked
-    /// at further, and its connection ends.
-    pub fn refuse_framing() -> Response<OutBody> {
-        let why =
-            "`Content-Length` and `Transfer-Encoding` contradict each other, or are there twice";
-        let problem = Problem::of_request(RequestCode::BadFraming, why);
+    /// The answer to a request whose head is not what the library made of it. It is
+    /// not looked at further, and its connection ends.
+    pub(crate) fn refuse_head(fault: Fault) -> Response<OutBody> {
+        let code = match fault {
+            Fault::Fragment | Fault::FirstLine => RequestCode::BadTarget,
+            Fault::Framing => RequestCode::BadFraming,
+            Fault::Field => RequestCode::BadHeader,
+        };
+        let problem = Problem::of_request(code, fault.says());
         let mut response = Out::Problem(Box::new(problem)).into_response();
         let close = HeaderValue::from_static("close");
         response
@@ -130,6 +134,7 @@ impl Gateway {
                 why,
             )));
         }
+        one_host(&parts)?;
         let target = parts.uri.clone();
         let target = Target::of(&target)
             .map_err(|cause| Problem::of_request(RequestCode::BadTarget, cause.to_string()))?;
@@ -175,4 +180,17 @@ impl Gateway {
             }
         }
     }
+}
+
+/// A request says once for whom it is (RFC 9112 §3.2). That it names this governor is
+/// not asked: agents reach it under any name.
+fn one_host(parts: &http::request::Parts) -> Given<()> {
+    let why = match parts.headers.get_all(http::header::HOST).iter().count() {
+        1 => return Ok(()),
+        0 if parts.version == http::Version::HTTP_10 => return Ok(()),
+        0 => "the header `Host` is missing",
+        _ => "the header `Host` is there more than once",
+    };
+    let problem = Problem::of_request(RequestCode::BadHeader, why);
+    Err(Box::new(problem.with("header", "Host")))
 }

@@ -19,8 +19,9 @@
 //! bytes and can come back. Budgets are counted in allocated bytes and return
 //! when the last user of a body is gone, also when its task was cancelled.
 //!
-//! The digest (SHA-256) covers what was read here: the whole body of a
-//! replayable one, the part read ahead of a streaming one.
+//! The digest (SHA-256) covers the whole body of a replayable one, and the first
+//! 64 KiB of a streaming one (of a chunked one at most `max_replay`), whatever the
+//! frames were that it came in: equal bytes have equal digests.
 
 mod budget;
 mod spill;
@@ -49,8 +50,8 @@ use super::outgoing::{BodyError, Outgoing, Parts, Rest};
 /// Most memory that one body takes, so that a few large uploads don't push
 /// everybody's small ones to disk.
 const MEMORY_PER_BODY: u64 = 4 << 20;
-/// What is read ahead of a body that is known to be too large to keep: enough
-/// for whoever wants to see its beginning.
+/// What is read ahead of a body that is known to be too large to keep, and is
+/// what its digest covers.
 const READ_AHEAD: u64 = 64 << 10;
 /// Bodies are copied into blocks of this size. A slice of the connection's own
 /// buffer would keep the whole buffer alive, uncounted.
@@ -110,7 +111,8 @@ pub struct Spool {
     digest: [u8; 32],
     read: u64,
     replay: Replay,
-    rest: Mutex<Option<Rest>>,
+    /// What follows of a streaming body, if anything does; taken by its only send.
+    rest: Mutex<Option<Option<Rest>>>,
 }
 
 /// What is kept of a body, and the budgets it takes.
@@ -135,52 +137,45 @@ impl Spool {
     where
         B: Body<Data = Bytes> + Send + 'static,
     {
-        let read_at_most = match framing {
-            Framing::None => 0,
-            Framing::Length(length) if length > limits.max_replay => READ_AHEAD,
-            Framing::Length(_) | Framing::Chunked => limits.max_replay,
+        let declared = match framing {
+            Framing::None => Some(0),
+            Framing::Length(length) => Some(length),
+            Framing::Chunked => None,
         };
         let mut body = Box::pin(body);
         let mut keeper = Keeper::new(framing, limits, budget);
-        let mut found = Replay::Whole;
-        if !matches!(framing, Framing::None | Framing::Length(0)) {
-            loop {
-                let frame = timeout(limits.stall, body.frame()).await;
-                match frame.map_err(|_| SpoolError::Stalled)? {
-                    None => break,
-                    Some(Err(_)) => return Err(SpoolError::Caller),
-                    Some(Ok(frame)) => keeper.keep(frame).await?,
-                }
-                if keeper.read > read_at_most {
-                    found = Replay::Streaming;
-                    break;
-                }
+        let mut is_whole = declared == Some(0);
+        while !is_whole && !keeper.has_enough(declared) {
+            let frame = timeout(limits.stall, body.frame()).await;
+            match frame.map_err(|_| SpoolError::Stalled)? {
+                None => is_whole = true,
+                Some(Err(_)) => return Err(SpoolError::Caller),
+                Some(Ok(frame)) => keeper.keep(frame).await?,
             }
         }
         // The listener counts as well; this is what a repeat relies on.
-        match (found, framing) {
-            (Replay::Whole, Framing::Length(length)) if keeper.read != length => {
-                return Err(SpoolError::Caller);
-            }
-            _ => {}
+        if is_whole && declared.is_some_and(|length| keeper.read != length) {
+            return Err(SpoolError::Caller);
         }
-        let rest = match found {
-            Replay::Whole => None,
-            Replay::Streaming => Some(body.map_err(|_| BodyError::Caller).boxed_unsync()),
+        if keeper.is_kept(declared) {
+            return keeper.finish(Replay::Whole, None).await;
+        }
+        let rest = match is_whole {
+            true => None,
+            false => Some(body.map_err(|_| BodyError::Caller).boxed_unsync()),
         };
-        keeper.finish(found, rest).await
+        keeper.finish(Replay::Streaming, rest).await
     }
 
     /// A body for one send. `None` for the second send of a streaming one.
     pub fn body(&self) -> Option<Outgoing> {
         let rest = match self.replay {
             Replay::Whole => None,
-            Replay::Streaming => Some(
-                self.rest
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take()?,
-            ),
+            Replay::Streaming => self
+                .rest
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take()?,
         };
         let parts = Parts {
             memory: self.kept.blocks.iter().cloned().collect::<VecDeque<_>>(),
@@ -202,9 +197,18 @@ impl Spool {
         self.framing
     }
 
-    /// SHA-256 of what was read.
+    /// SHA-256 of the whole body, or of the beginning of a streaming one.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
+    }
+
+    /// How long the body is; `None` while a chunked one streams.
+    pub fn length(&self) -> Option<u64> {
+        match (self.replay, self.framing) {
+            (Replay::Whole, _) => Some(self.read),
+            (Replay::Streaming, Framing::Length(length)) => Some(length),
+            (Replay::Streaming, Framing::None | Framing::Chunked) => None,
+        }
     }
 
     /// Bytes read: all of a replayable body.
@@ -260,13 +264,22 @@ struct Keeper<'a> {
     spill: Option<SpillWriter>,
     trailers: Option<HeaderMap>,
     hash: Sha256,
+    /// How much of it counts as its beginning.
+    ahead: u64,
+    /// The digest of that, once it is there.
+    beginning: Option<[u8; 32]>,
     read: u64,
 }
 
 impl<'a> Keeper<'a> {
     fn new(framing: Framing, limits: &'a SpoolLimits, budget: &SpoolBudget) -> Keeper<'a> {
+        let ahead = match framing {
+            Framing::None | Framing::Length(_) => READ_AHEAD,
+            Framing::Chunked => READ_AHEAD.min(limits.max_replay),
+        };
         Keeper {
             framing,
+            ahead,
             limits,
             disk: Arc::clone(&budget.disk),
             memory: Lease::none(&budget.memory),
@@ -275,8 +288,31 @@ impl<'a> Keeper<'a> {
             spill: None,
             trailers: None,
             hash: Sha256::new(),
+            beginning: None,
             read: 0,
         }
+    }
+
+    /// Whether a body of this length, as far as either is known, is kept.
+    fn is_kept(&self, declared: Option<u64>) -> bool {
+        declared.unwrap_or(0).max(self.read) <= self.limits.max_replay
+    }
+
+    /// Whether no more need be read before the first send.
+    fn has_enough(&self, declared: Option<u64>) -> bool {
+        !self.is_kept(declared) && self.ahead <= self.read
+    }
+
+    fn digest(&mut self, data: &[u8]) {
+        let ahead = self.ahead.saturating_sub(self.read);
+        let (first, second) = data.split_at(data.len().min(ahead as usize));
+        self.hash.update(first);
+        self.read += first.len() as u64;
+        if self.ahead <= self.read && self.beginning.is_none() {
+            self.beginning = Some(self.hash.clone().finalize().into());
+        }
+        self.hash.update(second);
+        self.read += second.len() as u64;
     }
 
     async fn keep(&mut self, frame: Frame<Bytes>) -> Result<(), SpoolError> {
@@ -288,8 +324,7 @@ impl<'a> Keeper<'a> {
                 return Ok(());
             }
         };
-        self.hash.update(&data);
-        self.read += data.len() as u64;
+        self.digest(&data);
         let mut data = &data[..];
         while !data.is_empty() && self.spill.is_none() {
             if self.block.capacity() == self.block.len() && !self.new_block() {
@@ -340,13 +375,17 @@ impl<'a> Keeper<'a> {
             trailers: self.trailers,
             _memory: self.memory,
         };
+        let digest = match (replay, self.beginning) {
+            (Replay::Streaming, Some(beginning)) => beginning,
+            _ => self.hash.finalize().into(),
+        };
         Ok(Spool {
             framing: self.framing,
             kept: Arc::new(kept),
-            digest: self.hash.finalize().into(),
+            digest,
             read: self.read,
             replay,
-            rest: Mutex::new(rest),
+            rest: Mutex::new(Some(rest)),
         })
     }
 }

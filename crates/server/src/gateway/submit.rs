@@ -106,9 +106,8 @@ impl Gateway {
             return Ok(OfKey::Free(None));
         };
         if !requested.repeats(&row.requested) {
-            let problem = Problem::of_action(Code::KeyReused)
-                .with("action", row.requested.action.to_string());
-            return Err(Box::new(problem));
+            let why = requested.why_reused(&row.requested);
+            return Err(Box::new(Problem::of_action(Code::KeyReused).because(&why)));
         }
         match row.may_be_sent_anew() {
             true => Ok(OfKey::Free(Some(Earlier::of(&row)))),

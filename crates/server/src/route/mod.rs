@@ -51,8 +51,6 @@ pub struct Rule {
     pub cost: Cost,
     /// Equal reads within this span are one call.
     pub coalesce: Option<Span>,
-    /// A look-alike is held this long while one is uncertain.
-    pub hold_after_uncertain: Option<Span>,
 }
 
 impl Rule {
@@ -67,7 +65,6 @@ impl Rule {
             reconcile: None,
             cost: Cost::ONE,
             coalesce: None,
-            hold_after_uncertain: None,
         }
     }
 

@@ -115,7 +115,7 @@ pub(super) const ROWS: &[Row] = &[
             must(ended == Some(rategov_sim::provider::ledger::Finish::Answered), format!("{ended:?}"))
         }))),
     ("R46", || Covered(covered())),
-    ("R47", || NotYet("`hold_after_uncertain` does not act yet: a look-alike of an uncertain write is not held")),
+    ("R47", || NotYet("a look-alike of an uncertain write is refused for a time, and is not queued until it is settled")),
     ("R49", || Covered(covered()
         .with(|play| play.doors = serde_json::from_value(json!({ "close_idle_ms": 200 })).ok())
         .judge("writes executed = 40", |played| must(played.effects == 40, format!("{} writes", played.effects)))

@@ -48,6 +48,7 @@ impl Case {
             lookup: None,
             refusals_unprocessed: Vec::new(),
             absent_is_success: false,
+            hold_after_uncertain: Span::ZERO,
         };
         static LIMITS: ClassLimits = ClassLimits {
             max_attempts: 1,
@@ -83,7 +84,7 @@ impl Case {
                     waited: Span::ZERO,
                 },
                 lookups_made: 0,
-                task: TaskAllowance::UNBOUNDED,
+                task: TaskAllowance::UNLIMITED,
                 ratio: Ratio::Allows,
                 replay: Replay::Kept,
                 interest: Interest::Wanted,
@@ -252,7 +253,7 @@ prop_compose! {
             if unknown && class.is_write() { AfterUnknown::Yes } else { AfterUnknown::No };
         rest.used = Used { attempts, waited: secs(waited) };
         rest.lookups_made = lookups;
-        rest.task = TaskAllowance { retries, wait: secs(task_wait), deadline: at(deadline + 60) };
+        rest.task = TaskAllowance { retries, wait: secs(task_wait), stops: 0 };
         rest.ratio = if ratio { Ratio::Allows } else { Ratio::Spent };
         rest.replay = if kept { Replay::Kept } else { Replay::NotKept };
         rest.interest = interest;

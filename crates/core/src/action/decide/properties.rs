@@ -53,7 +53,7 @@ proptest! {
             prop_assert!(judged.used.waited + wait <= case.limits.max_wait || wait.is_zero());
             prop_assert!(judged.task.retries > 0);
             prop_assert!(wait <= judged.task.wait);
-            prop_assert!(earliest <= judged.deadline.min(judged.task.deadline));
+            prop_assert!(earliest <= judged.deadline);
             prop_assert!(earliest <= judged.held_until);
         }
         match next {

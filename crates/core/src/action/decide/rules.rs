@@ -268,7 +268,7 @@ fn check_wait(hint: u64, hold: u64, wait_left: u64, deadline: u64, expected: Res
     .with(|c| {
         c.limits.max_wait = secs(wait_left);
         c.rest.held_until = NOW + secs(hold);
-        c.rest.task.deadline = NOW + secs(deadline);
+        c.rest.deadline = NOW + secs(deadline);
         c.rest.draw = Draw::from_u32(u32::MAX);
     });
     let got = match case.decide() {

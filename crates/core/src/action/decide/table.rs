@@ -223,7 +223,7 @@ fn table(attempts: u16, after_unknown: AfterUnknown) -> String {
                     waited: Span::ZERO,
                 },
                 lookups_made: 0,
-                task: TaskAllowance::UNBOUNDED,
+                task: TaskAllowance::UNLIMITED,
                 ratio: Ratio::Allows,
                 replay: Replay::Kept,
                 interest: Interest::Wanted,

@@ -1,6 +1,6 @@
 //! What tests look at in their world.
 
-use rategov_core::engine::Refusal;
+use rategov_core::engine::{Output, Refusal};
 use rategov_core::event::{Event, Record};
 use rategov_core::id::ActionId;
 use rategov_core::record::{ActionRow, EscalationRow};
@@ -36,6 +36,19 @@ impl World {
             Some(Reply::Refused(refusal)) => refusal,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// What the governor itself said last about an action.
+    pub(crate) fn told(&self, id: ActionId) -> &str {
+        let last = self
+            .outputs
+            .iter()
+            .rev()
+            .find_map(|(_, output)| match output {
+                Output::Finish { action, why, .. } if *action == id => Some(why.as_str()),
+                _ => None,
+            });
+        last.unwrap_or_else(|| panic!("{id} was told nothing"))
     }
 
     /// The code that the governor's own last word to it has.

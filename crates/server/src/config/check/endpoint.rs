@@ -102,6 +102,7 @@ fn endpoint(
             lookup,
             refusals_unprocessed,
             absent_is_success: options.absent_is_success.unwrap_or(false),
+            hold_after_uncertain: positive(options.hold_after_uncertain).unwrap_or(Span::ZERO),
         }),
         idempotency_header,
         operation_id,
@@ -109,7 +110,6 @@ fn endpoint(
         reconcile,
         cost: cost(options, place, out),
         coalesce: positive(options.coalesce),
-        hold_after_uncertain: positive(options.hold_after_uncertain),
     };
     if template.as_str().len() > fallback::ENDPOINT_BYTES_MAX {
         let most = fallback::ENDPOINT_BYTES_MAX;

@@ -94,7 +94,6 @@ fn what_of_the_specified_example_does_not_act_yet_is_named() {
     insta::assert_snapshot!(shown, @r"
     rategov.yaml:27:40: `providers.billing-api.accounts.ops-team.quotas[1].dimension: tokens` does not act yet: this quota is not kept: only requests and concurrent calls are counted
     rategov.yaml:31:19: `providers.billing-api.endpoints[0].coalesce` does not act yet: equal reads are separate calls
-    rategov.yaml:46:31: `providers.billing-api.endpoints[3].hold_after_uncertain` does not act yet: a look-alike is refused while a write is uncertain, and not held once it is settled
     rategov.yaml:50:24: `providers.billing-api.endpoints[4].cost.spend` does not act yet: only requests are counted
     rategov.yaml:84:1: `predict` does not act yet: lower priorities are spaced evenly, without a forecast
     rategov.yaml:87:1: `retention` does not act yet: records are kept for ever

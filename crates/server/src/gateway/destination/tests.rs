@@ -165,26 +165,6 @@ fn what_could_become_another_path_is_refused() {
     check_join(BASE, "/a", Some("x\r\ny"), Err(TargetError::Control));
 }
 
-fn check_own(uri: &str, expected: Result<(&str, Option<&str>), TargetError>) {
-    let uri: Uri = uri.parse().unwrap();
-    assert_eq!(
-        own_target(&uri, |a| a.as_str() == "127.0.0.1:7878"),
-        expected,
-        "{uri}"
-    );
-}
-
-#[test]
-fn the_governor_is_no_forward_proxy() {
-    check_own(
-        "/openai/v1/models?x=1",
-        Ok(("/openai/v1/models", Some("x=1"))),
-    );
-    check_own("http://127.0.0.1:7878/openai/", Ok(("/openai/", None)));
-    check_own("http://evil.example/openai/v1", Err(TargetError::OtherHost));
-    check_own("evil.example:443", Err(TargetError::OtherHost));
-}
-
 proptest! {
     #[test]
     fn no_target_changes_the_host_or_leaves_the_base(path in "[/.%2eEfF5cC@:\\\\a;#? ]{0,24}", query in "[a#&=/. ]{0,8}") {
