@@ -143,7 +143,7 @@ fn a_write_that_equals_one_of_unknown_outcome_is_held_off() {
     let other = world.submit(&write("ana").with(|call| call.body = 9));
     world.pass(secs(1));
     assert_eq!(world.state(other), State::Succeeded);
-    world.decide(rategov_core::word::Choice::ItDidNot).unwrap();
+    world.decide(Choice::ItDidNot).unwrap();
     world.pass(secs(1));
     assert_eq!(world.state(id), State::FailedDefinite);
     let again = world.submit(&write("ana"));
