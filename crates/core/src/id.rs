@@ -1,6 +1,7 @@
 //! Names and numbers that identify things. Ids are made by the caller; the
 //! core only compares them.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -152,8 +153,21 @@ pub type AttemptNo = u16;
 pub struct RecordSeq(pub u64);
 
 /// A keyed hash: the core compares fingerprints and never makes one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 16]);
+
+impl Ord for Fingerprint {
+    /// As numbers: the order of the bytes, found by one comparison.
+    fn cmp(&self, other: &Fingerprint) -> Ordering {
+        u128::from_be_bytes(self.0).cmp(&u128::from_be_bytes(other.0))
+    }
+}
+
+impl PartialOrd for Fingerprint {
+    fn partial_cmp(&self, other: &Fingerprint) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -181,6 +195,19 @@ mod tests {
         );
         assert_eq!(Agent::new(&"x".repeat(201)), Err(NameError::TooLong));
         assert_eq!(Agent::new("sync-bot").unwrap().as_str(), "sync-bot");
+    }
+
+    #[test]
+    fn fingerprints_are_ordered_as_their_bytes_are() {
+        let of = |first, last| {
+            let mut bytes = [9; 16];
+            (bytes[0], bytes[15]) = (first, last);
+            Fingerprint(bytes)
+        };
+        let some = [of(0, 255), of(0, 1), of(255, 0), of(1, 0), of(1, 7)];
+        for (a, b) in some.iter().flat_map(|a| some.iter().map(move |b| (a, b))) {
+            assert_eq!(a.cmp(b), a.0.cmp(&b.0), "{a} and {b}");
+        }
     }
 
     #[test]

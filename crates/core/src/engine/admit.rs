@@ -184,6 +184,9 @@ impl Engine {
                 };
             }
         }
+        if submit.marker == Marker::None && !requested.class.is_write() {
+            return Kinship::New;
+        }
         let of = |id| (requested.fingerprint, ActionId(id));
         for (_, id) in self.equals.range(of(0)..=of(u128::MAX)) {
             let Some(live) = self.actions.get(id) else {

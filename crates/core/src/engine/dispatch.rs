@@ -81,6 +81,11 @@ impl Engine {
     }
 
     fn pick(&mut self, now: Moment, found: &Found) -> Option<Pick> {
+        if self.ledger.is_shut(now, &self.scope) {
+            // Every lane touches the account, so none need be asked.
+            self.schedule.wake(now);
+            return None;
+        }
         let ways = Ways {
             now,
             ledger: &self.ledger,

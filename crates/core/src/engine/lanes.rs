@@ -31,6 +31,11 @@ impl Lanes {
 
     /// The lane of a set of scopes.
     pub(super) fn of(&mut self, scopes: &Arc<[Scope]>) -> Lane {
+        debug_assert_eq!(
+            scopes.first(),
+            self.scopes[0].first(),
+            "every call touches its account's scope"
+        );
         if let Some(lane) = self.numbers.get(scopes) {
             return *lane;
         }

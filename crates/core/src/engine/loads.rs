@@ -9,6 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::Agent;
+use crate::recall::Recall;
+use crate::ring::Ring;
 use crate::schedule::{AskKey, Lane};
 use crate::word::Priority;
 
@@ -19,7 +21,7 @@ type Group = (Priority, Lane);
 #[derive(Debug, Default)]
 pub(super) struct Load {
     /// Its calls that wait, wherever, by rank.
-    waiting: [BTreeSet<AskKey>; 3],
+    waiting: [Ring<AskKey>; 3],
     /// Its calls on the wire.
     open: u32,
     /// Those that wait outside the schedule.
@@ -29,18 +31,12 @@ pub(super) struct Load {
 impl Load {
     /// Calls that wait, wherever.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.iter().map(BTreeSet::len).sum()
+        self.waiting.iter().map(Ring::len).sum()
     }
 
-    /// Calls of a rank that came before this one and wait. O(1) for the newest,
-    /// which is asked about most; else O(n) in the agent's calls.
+    /// Calls of a rank that came before this one and wait.
     pub(super) fn before(&self, priority: Priority, ask: AskKey) -> usize {
-        let waiting = &self.waiting[priority as usize];
-        match waiting.last() {
-            Some(newest) if ask < *newest => waiting.range(..ask).count(),
-            Some(newest) => waiting.len() - usize::from(*newest == ask),
-            None => 0,
-        }
+        self.waiting[priority as usize].before(ask)
     }
 
     /// Whether it may not open another call.
@@ -103,7 +99,7 @@ impl Load {
 /// Every agent's load. An idle agent has no entry, so the map is bounded by the calls.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
-    agents: BTreeMap<Agent, Load>,
+    agents: Recall<Agent, Load>,
     /// Agents of which a call of this rank waits.
     queueing: [usize; 3],
 }
@@ -143,7 +139,7 @@ impl Loads {
         };
         load.release(group, ask);
         let rank = group.0 as usize;
-        let was_there = load.waiting[rank].remove(&ask);
+        let was_there = load.waiting[rank].remove(ask);
         debug_assert!(was_there, "it waited nowhere");
         self.queueing[rank] -= usize::from(was_there && load.waiting[rank].is_empty());
         self.forget_if_idle(agent);

@@ -35,7 +35,6 @@ mod dispatch;
 mod explain;
 mod finish;
 mod follow;
-mod in_hand;
 mod input;
 mod judge;
 mod lanes;
@@ -76,6 +75,7 @@ use crate::id::{
 };
 use crate::ledger::{Change, Ledger};
 use crate::policy::AccountPolicy;
+use crate::recall::Recall;
 use crate::record::EscalationRow;
 use crate::schedule::{AskKey, Schedule, Spacing};
 use crate::tasks::TaskKey;
@@ -93,7 +93,8 @@ pub struct Engine {
     schedule: Schedule,
     spacings: BTreeMap<Scope, Spacing>,
     lanes: lanes::Lanes,
-    actions: in_hand::InHand,
+    /// The actions in hand.
+    actions: Recall<ActionId, live::Live>,
     /// Everything that waits, wherever.
     asks: BTreeMap<AskKey, ActionId>,
     next_ask: AskKey,
@@ -134,7 +135,7 @@ impl Engine {
             scope,
             policy,
             spacings: BTreeMap::new(),
-            actions: in_hand::InHand::default(),
+            actions: Recall::default(),
             asks: BTreeMap::new(),
             next_ask: 1,
             keys: BTreeMap::new(),

@@ -16,7 +16,7 @@
 //! the journal does not know, so none leaves any more, and the owner rebuilds
 //! the engine from the tables.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use super::output::Output;
 use crate::event::{Durability, Event, Record};
@@ -30,7 +30,8 @@ pub(super) struct Outbox {
     /// The last record that the journal has; it answers in order.
     committed: RecordSeq,
     ready: VecDeque<Output>,
-    held: BTreeMap<RecordSeq, Vec<Output>>,
+    /// In the order of the records; what relies on the same one, in its own.
+    held: VecDeque<(RecordSeq, Output)>,
     poisoned: bool,
 }
 
@@ -40,7 +41,7 @@ impl Outbox {
             last: RecordSeq(0),
             committed: RecordSeq(0),
             ready: VecDeque::new(),
-            held: BTreeMap::new(),
+            held: VecDeque::new(),
             poisoned: false,
         }
     }
@@ -68,7 +69,8 @@ impl Outbox {
         );
         if !self.poisoned {
             self.hurry(seq);
-            self.held.entry(seq).or_default().push(output);
+            let at = self.held.partition_point(|(held, _)| *held <= seq);
+            self.held.insert(at, (seq, output));
         }
     }
 
@@ -99,11 +101,13 @@ impl Outbox {
         self.ready.push_back(output);
     }
 
-    /// The journal has the record.
+    /// The journal has the record. O(log n) where commits come in order.
     pub(super) fn committed(&mut self, seq: RecordSeq) {
         self.committed = self.committed.max(seq);
-        if let Some(outputs) = self.held.remove(&seq) {
-            self.ready.extend(outputs);
+        let at = self.held.partition_point(|(held, _)| *held < seq);
+        while self.held.get(at).is_some_and(|(held, _)| *held == seq) {
+            let held = self.held.remove(at);
+            self.ready.extend(held.map(|(_, output)| output));
         }
     }
 
@@ -114,11 +118,11 @@ impl Outbox {
         self.ready
             .retain(|output| !matches!(output, Output::Record(_)));
         let held = std::mem::take(&mut self.held);
-        let granted = |output: &Output| match output {
+        let granted = |(_, output): &(RecordSeq, Output)| match output {
             Output::Grant(grant) => Some(grant.action),
             _ => None,
         };
-        held.values().flatten().filter_map(granted).collect()
+        held.iter().filter_map(granted).collect()
     }
 
     pub(super) fn is_poisoned(&self) -> bool {
@@ -138,7 +142,7 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{Agent, Scope};
+    use crate::id::{Agent, EscalationId, Scope};
 
     fn event() -> Event {
         Event::TurnedAway {
@@ -189,6 +193,28 @@ mod tests {
             durabilities,
             [Durability::Soon, Durability::Process, Durability::Power]
         );
+    }
+
+    #[test]
+    fn commits_in_any_order_let_out_what_relied_on_each_in_its_own() {
+        let mut outbox = Outbox::new();
+        let seqs: Vec<RecordSeq> = (0..3)
+            .map(|_| outbox.record(Moment::START, Durability::Process, event()))
+            .collect();
+        drain(&mut outbox);
+        let asked = |escalation| Output::Asked {
+            escalation: EscalationId(escalation),
+        };
+        // Told in another order than the records were made.
+        for (seq, escalation) in [(2, 30), (0, 10), (2, 31), (1, 20), (0, 11)] {
+            outbox.after(seqs[seq], asked(escalation));
+        }
+        let mut out = Vec::new();
+        for seq in [1, 0, 2] {
+            outbox.committed(seqs[seq]);
+            out.extend(std::iter::from_fn(|| outbox.poll()));
+        }
+        assert_eq!(out, [20, 10, 11, 30, 31].map(asked));
     }
 
     #[test]

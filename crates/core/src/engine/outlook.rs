@@ -166,7 +166,7 @@ impl Engine {
     /// The wait that lies before a call that stands like this; `None` if it
     /// could start now.
     pub(super) fn wait_of(&self, now: Moment, call: &Call<'_>, line: Line) -> Option<Wait> {
-        let blocked = self.ledger.stage(now, call).err();
+        let blocked = self.ledger.block(now, call);
         if blocked.is_none() && line.ahead == 0 {
             return None;
         }

@@ -58,10 +58,9 @@ impl Engine {
             return;
         };
         let (group, ask, max) = (live.group(), live.ask, live.setup.agent_concurrent_max);
-        let waiter = self.waiter(live, ready_at);
-        if let Some(load) = self.loads.of_mut(&waiter.agent)
+        if ready_at <= now
+            && let Some(load) = self.loads.of_mut(live.agent())
             && load.is_full(max)
-            && ready_at <= now
         {
             load.keep_back(group, ask);
             self.schedule.remove(ask);
@@ -69,6 +68,7 @@ impl Engine {
         }
         // A call that has just been admitted is there already.
         if self.schedule.get(ask).is_none() {
+            let waiter = self.waiter(live, ready_at);
             self.schedule.insert(now, waiter);
         }
     }

@@ -83,9 +83,9 @@ impl Engine {
             waited: live.row.waited + late,
             key_safe_until,
         };
-        let task = live.task_key();
+        let task = (Span::ZERO < late).then(|| live.task_key());
         let seq = self.record(now, id, event);
-        if Span::ZERO < late {
+        if let Some(task) = task {
             self.outbox.free(Output::ChargeTask {
                 task,
                 retries: 0,

@@ -33,7 +33,9 @@ impl Timers {
     }
 
     pub(super) fn disarm(&mut self, at: Moment, timer: Timer) {
-        self.0.remove(&(at, timer));
+        if at < Moment::NEVER {
+            self.0.remove(&(at, timer));
+        }
     }
 
     pub(super) fn next(&self) -> Moment {

@@ -113,7 +113,7 @@ impl Ways<'_> {
             priority,
             probe_safe: true,
         };
-        if let Err(blocked) = self.ledger.stage(self.now, &call) {
+        if let Some(blocked) = self.ledger.block(self.now, &call) {
             return (Way::Blocked, blocked.until);
         }
         match self.spaced(&call) {
@@ -126,6 +126,7 @@ impl Ways<'_> {
     pub(super) fn spaced(&self, call: &Call<'_>) -> Option<(Scope, Moment)> {
         let free = call.scopes.iter().filter_map(|scope| {
             let spacing = self.spacings.get(scope)?;
+            spacing.spaced_until(self.now, call.priority)?;
             let pace = pace(self.ledger, scope);
             let until = spacing.free_at(self.now, call.priority, call.cost, pace);
             Some((scope, until))

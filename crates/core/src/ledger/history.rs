@@ -160,17 +160,14 @@ impl History {
     /// Halves the older half of the entries.
     fn merge(&mut self) {
         let older = BUCKETS_MAX / 2;
-        let mut merged = VecDeque::with_capacity(BUCKETS_MAX + 1);
-        for (index, bucket) in self.buckets.drain(..).enumerate() {
-            match merged.back_mut() {
-                Some(last) if index < older && index % 2 == 1 => {
-                    let last: &mut Bucket = last;
-                    last.units += bucket.units;
-                }
-                _ => merged.push_back(bucket),
-            }
+        for pair in 0..older / 2 {
+            let (first, second) = (self.buckets[2 * pair], self.buckets[2 * pair + 1]);
+            self.buckets[pair] = Bucket {
+                start: first.start,
+                units: first.units + second.units,
+            };
         }
-        self.buckets = merged;
+        self.buckets.drain(older / 2..older);
     }
 }
 

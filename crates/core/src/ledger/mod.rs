@@ -141,39 +141,54 @@ impl Ledger {
     /// Whether a call fits now. Changes nothing; all scopes or none.
     ///
     /// # Errors
-    /// What stands in the way; of several things the one that lasts longest,
-    /// and of equals the one named first.
+    /// What stands in the way; see [`Ledger::block`].
     pub fn stage(&self, now: Moment, call: &Call<'_>) -> Result<Staged, Blocked> {
+        match self.block(now, call) {
+            Some(blocked) => Err(blocked),
+            None => Ok(Staged {
+                scopes: call.scopes.to_vec(),
+                cost: u64::from(call.cost.requests),
+                priority: call.priority,
+                version: self.version,
+            }),
+        }
+    }
+
+    /// What stands in the way of a call; of several things the one that lasts
+    /// longest, and of equals the one named first.
+    pub fn block(&self, now: Moment, call: &Call<'_>) -> Option<Blocked> {
         debug_assert!(
             !call.scopes.is_empty(),
             "a call touches its account's scope"
         );
         let cost = u64::from(call.cost.requests);
-        let mut blocked: Option<Blocked> = None;
+        let mut longest: Option<(&Scope, Reason, Moment)> = None;
         for scope in call.scopes {
             // A scope that has no place yet is unlimited until its first answer.
             let Some(ledger) = self.scopes.governing(scope) else {
                 continue;
             };
             if let Some((reason, until)) = ledger.block(now, cost, call.priority, call.probe_safe)
-                && blocked.as_ref().is_none_or(|blocked| blocked.until < until)
+                && longest.is_none_or(|(.., longest)| longest < until)
             {
-                blocked = Some(Blocked {
-                    scope: scope.clone(),
-                    reason,
-                    until,
-                });
+                longest = Some((scope, reason, until));
+                if until == Moment::NEVER {
+                    break;
+                }
             }
         }
-        match blocked {
-            Some(blocked) => Err(blocked),
-            None => Ok(Staged {
-                scopes: call.scopes.to_vec(),
-                cost,
-                priority: call.priority,
-                version: self.version,
-            }),
-        }
+        longest.map(|(scope, reason, until)| Blocked {
+            scope: scope.clone(),
+            reason,
+            until,
+        })
+    }
+
+    /// Whether no call on a scope can go before something happens: there is no
+    /// seat, or a probe or a person is waited for. O(log n) in the scopes.
+    pub fn is_shut(&self, now: Moment, scope: &Scope) -> bool {
+        let ledger = self.scopes.governing(scope);
+        ledger.is_some_and(|ledger| ledger.is_shut(now))
     }
 
     /// Takes what a staged call needs: quota as reserved, a seat and a turn in

@@ -173,6 +173,11 @@ impl ScopeLedger {
         priority: Priority,
         probe_safe: bool,
     ) -> Option<(Reason, Moment)> {
+        let first = self.shut(now, priority, probe_safe);
+        if first.is_some_and(|(_, until)| until == Moment::NEVER) {
+            // Nothing lasts longer, so nothing else need be asked.
+            return first;
+        }
         let taken = self.sent + self.reserved;
         let quotas = self
             .limiters
@@ -184,15 +189,26 @@ impl ScopeLedger {
             .map(Discovery::free_at)
             .filter(|at| now < *at)
             .map(|at| (Reason::Pacing, at));
-        let shut = self.gate.block(now, probe_safe).map(|block| match block {
+        longest(
+            quotas.fold(first, |first, next| longest(first, Some(next))),
+            learnt,
+        )
+    }
+
+    /// The same as far as gate and seats are concerned.
+    fn shut(&self, now: Moment, priority: Priority, safe: bool) -> Option<(Reason, Moment)> {
+        let gate = self.gate.block(now, safe).map(|block| match block {
             (Reason::Closed, until) if self.exhausted => (Reason::Exhausted, until),
             block => block,
         });
-        shut.into_iter()
-            .chain(self.seats.block(priority))
-            .chain(quotas)
-            .chain(learnt)
-            .reduce(|first, next| if first.1 < next.1 { next } else { first })
+        longest(gate, self.seats.block(priority))
+    }
+
+    /// Whether no call of any kind can go before something happens: there is no
+    /// seat, or a probe or a person is waited for.
+    pub(super) fn is_shut(&self, now: Moment) -> bool {
+        let shut = self.shut(now, Priority::Interactive, true);
+        shut.is_some_and(|(_, until)| until == Moment::NEVER)
     }
 
     /// What it waits for, if it is closed.
@@ -319,5 +335,16 @@ impl ScopeLedger {
         for limiter in &mut self.limiters {
             limiter.seed(sends.iter().copied());
         }
+    }
+}
+
+/// Of two things in the way the one that lasts longer, the first of equals.
+fn longest(
+    first: Option<(Reason, Moment)>,
+    next: Option<(Reason, Moment)>,
+) -> Option<(Reason, Moment)> {
+    match (first, next) {
+        (Some(first), Some(next)) if first.1 < next.1 => Some(next),
+        (first, next) => first.or(next),
     }
 }

@@ -31,8 +31,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
+use super::members::{Member, Members, Place};
 use super::queue::{Fifo, Seat};
-use super::tag::{Order, Tag, Turn};
+use super::tag::{Order, Step, Tag, Turn};
 use super::waiter::{AskKey, Lane};
 use crate::id::Agent;
 
@@ -40,19 +41,6 @@ use crate::id::Agent;
 /// the one that is nearest to being even is forgotten, which forgives it at most
 /// its last call.
 const IDLE_MAX: usize = 4_096;
-
-#[derive(Clone, Debug)]
-struct Member {
-    order: Order,
-    /// What one of its calls adds to its tag; of the latest call seen.
-    step: Tag,
-    /// All that waits, newest place last.
-    waiting: BTreeSet<Seat>,
-    /// How many of those may go.
-    ready: usize,
-    /// Those that may go.
-    lanes: BTreeMap<Lane, Fifo>,
-}
 
 /// The call of a rank that goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +57,11 @@ pub(super) struct Rank {
     /// The newest call seen.
     newest: AskKey,
     serial: u64,
-    members: BTreeMap<Agent, Member>,
+    members: Members,
     /// Agents with a call that may go, per lane.
-    lanes: BTreeMap<Lane, BTreeMap<Order, Agent>>,
+    lanes: BTreeMap<Lane, BTreeMap<Order, Place>>,
     /// Agents without waiting calls that are still ahead of V.
-    idle: BTreeMap<Order, Agent>,
+    idle: BTreeMap<Order, Place>,
     /// All that waits, newest place last.
     waiting: BTreeSet<Seat>,
     ready: usize,
@@ -86,13 +74,16 @@ impl Rank {
     pub(super) fn first(&self, open: impl Fn(Lane) -> bool) -> Option<Candidate> {
         let mut best: Option<(Order, Candidate)> = None;
         for (&lane, orders) in &self.lanes {
-            let Some((&order, agent)) = orders.first_key_value() else {
+            let Some((&order, &place)) = orders.first_key_value() else {
                 continue;
             };
             if best.is_some_and(|(least, _)| least < order) || !open(lane) {
                 continue;
             }
-            let fifo = self.members.get(agent).and_then(|m| m.lanes.get(&lane));
+            let fifo = self
+                .members
+                .get(place)
+                .and_then(|m| m.calls.lanes.get(&lane));
             let Some(seat) = fifo.and_then(Fifo::first) else {
                 continue;
             };
@@ -120,41 +111,40 @@ impl Rank {
     }
 
     /// All of one agent that waits, by place.
-    pub(super) fn waiting_of(&self, agent: &Agent) -> Option<&BTreeSet<Seat>> {
-        self.members.get(agent).map(|m| &m.waiting)
+    pub(super) fn waiting_of(&self, agent: &Agent) -> Option<&Fifo> {
+        let member = self.members.get(self.members.place(agent)?)?;
+        Some(&member.calls.waiting)
     }
 
-    /// A call waits; it may not go yet. `step` is what it will add to its agent's tag.
-    pub(super) fn add(&mut self, agent: &Agent, seat: Seat, step: Tag) {
+    /// A call waits; it may not go yet. `step` is what it will add to its agent's
+    /// tag. Gives the agent's place, which is its own while the call waits.
+    pub(super) fn add(&mut self, agent: &Agent, seat: Seat, step: Step) -> Place {
         self.newest = self.newest.max(seat.ask);
         self.waiting.insert(seat);
-        if let Some(member) = self.members.get_mut(agent) {
-            if member.waiting.is_empty() {
+        let place = match self.members.place(agent) {
+            Some(place) => place,
+            None => {
+                let order = Order {
+                    finish: self.now,
+                    turn: self.turn(seat.place),
+                };
+                self.members.insert(Member::new(agent, order, step))
+            }
+        };
+        if let Some(member) = self.members.get_mut(place) {
+            if member.calls.waiting.is_empty() {
                 self.idle.remove(&member.order);
             }
-            member.waiting.insert(seat);
+            member.calls.waiting.insert(seat);
             member.step = step;
-            return;
         }
-        let order = Order {
-            finish: self.now,
-            turn: self.turn(seat.place),
-        };
-        let waiting = BTreeSet::from([seat]);
-        let member = Member {
-            order,
-            step,
-            waiting,
-            ready: 0,
-            lanes: BTreeMap::new(),
-        };
-        self.members.insert(agent.clone(), member);
+        place
     }
 
     /// A call that waits may go now. An agent that had none comes back at V.
-    pub(super) fn wake(&mut self, agent: &Agent, lane: Lane, seat: Seat) {
+    pub(super) fn wake(&mut self, place: Place, lane: Lane, seat: Seat) {
         let turn = self.turn(seat.place);
-        let Some(member) = self.members.get_mut(agent) else {
+        let Some(member) = self.members.get_mut(place) else {
             return;
         };
         if member.ready == 0 {
@@ -163,56 +153,56 @@ impl Rank {
         }
         member.ready += 1;
         self.ready += 1;
-        let fifo = member.lanes.entry(lane).or_default();
+        let fifo = member.calls.lanes.entry(lane).or_default();
         if fifo.is_empty() {
             self.lanes
                 .entry(lane)
                 .or_default()
-                .insert(member.order, agent.clone());
+                .insert(member.order, place);
         }
         fifo.insert(seat);
     }
 
     /// A call waits no longer. `lane` is its lane if it could go, else `None`.
-    pub(super) fn leave(&mut self, agent: &Agent, lane: Option<Lane>, seat: Seat) {
+    pub(super) fn leave(&mut self, place: Place, lane: Option<Lane>, seat: Seat) {
         self.waiting.remove(&seat);
-        let Some(member) = self.members.get_mut(agent) else {
+        let Some(member) = self.members.get_mut(place) else {
             return;
         };
-        member.waiting.remove(&seat);
+        member.calls.waiting.remove(seat);
         if let Some(lane) = lane
-            && let Some(fifo) = member.lanes.get_mut(&lane)
+            && let Some(fifo) = member.calls.lanes.get_mut(&lane)
             && fifo.remove(seat)
         {
             member.ready -= 1;
             self.ready -= 1;
             if fifo.is_empty() {
-                member.lanes.remove(&lane);
-                self.close(lane, agent);
+                member.calls.lanes.remove(&lane);
+                self.close(lane, place);
             }
         }
-        self.rest(agent);
+        self.rest(place);
     }
 
     /// An agent takes its turn. Returns the tag at which it started, to be able
     /// to undo it.
-    pub(super) fn charge(&mut self, agent: &Agent, step: Tag) -> Option<Order> {
+    pub(super) fn charge(&mut self, place: Place, step: Step) -> Option<Order> {
         let turn = self.turn(self.newest);
         let Order {
             finish,
             turn: before,
-        } = self.members.get(agent)?.order;
+        } = self.members.get(place)?.order;
         let start = finish.max(self.now);
         self.now = start;
         self.rekey(
-            agent,
+            place,
             Order {
                 finish: start.plus(step),
                 turn,
             },
         );
         while let Some(even) = self.idle.first_entry().filter(|e| e.key().finish <= start) {
-            self.members.remove(&even.remove());
+            self.members.remove(even.remove());
         }
         Some(Order {
             finish: start,
@@ -222,84 +212,95 @@ impl Rank {
 
     /// The tag that an agent has without a turn that started at `start`. One that
     /// was forgotten meanwhile was even, so where it started is not too low.
-    pub(super) fn without(&self, agent: &Agent, step: Tag, start: Order) -> Order {
-        let known = self.members.get(agent).map(|m| m.order.finish.minus(step));
+    pub(super) fn without(&self, agent: &Agent, step: Step, start: Order) -> Order {
+        let member = self
+            .members
+            .place(agent)
+            .and_then(|at| self.members.get(at));
         Order {
-            finish: known.unwrap_or(start.finish),
+            finish: member.map_or(start.finish, |m| m.order.finish.minus(step)),
             turn: start.turn,
         }
     }
 
     /// A call cost more than was charged. It is charged as soon as it is known,
     /// also to an agent that has gone idle.
-    pub(super) fn charge_more(&mut self, agent: &Agent, more: Tag) {
-        if !self.members.contains_key(agent) {
-            let order = Order {
-                finish: self.now,
-                turn: self.turn(self.newest),
-            };
-            let (waiting, lanes) = (BTreeSet::new(), BTreeMap::new());
-            let member = Member {
-                order,
-                step: more,
-                waiting,
-                ready: 0,
-                lanes,
-            };
-            self.members.insert(agent.clone(), member);
-            self.idle.insert(order, agent.clone());
-        }
-        let Some(Member { order, .. }) = self.members.get(agent) else {
+    pub(super) fn charge_more(&mut self, agent: &Agent, more: Step) {
+        let place = match self.members.place(agent) {
+            Some(place) => place,
+            None => {
+                let order = Order {
+                    finish: self.now,
+                    turn: self.turn(self.newest),
+                };
+                let place = self.members.insert(Member::new(agent, order, more));
+                self.idle.insert(order, place);
+                place
+            }
+        };
+        let Some(Member { order, .. }) = self.members.get(place) else {
             return;
         };
-        let finish = order.finish.max(self.now).plus(more);
-        self.rekey(
-            agent,
-            Order {
-                finish,
-                turn: order.turn,
-            },
-        );
+        let (finish, turn) = (order.finish.max(self.now).plus(more), order.turn);
+        self.rekey(place, Order { finish, turn });
         self.trim();
     }
 
     /// A call cost less than was charged. This banks nothing, even if F falls
     /// behind V: a turn starts at V at the earliest.
-    pub(super) fn charge_less(&mut self, agent: &Agent, less: Tag) {
-        if let Some(Member { order, .. }) = self.members.get(agent) {
+    pub(super) fn charge_less(&mut self, agent: &Agent, less: Step) {
+        if let Some(place) = self.members.place(agent)
+            && let Some(Member { order, .. }) = self.members.get(place)
+        {
             let (finish, turn) = (order.finish.minus(less), order.turn);
-            self.rekey(agent, Order { finish, turn });
+            self.rekey(place, Order { finish, turn });
         }
     }
 
     /// How many calls of the rank go before this place of this agent, if all
     /// lanes are open, nobody else comes, and each agent's calls cost what its
     /// latest did. O(agents + lanes of the agent · log n).
-    pub(super) fn ahead_of(&self, agent: &Agent, seat: Seat) -> usize {
-        let Some(member) = self.members.get(agent) else {
+    pub(super) fn ahead_of(&self, place: Place, seat: Seat) -> usize {
+        let Some(member) = self.members.get(place) else {
             return 0;
         };
-        let own: usize = member.lanes.values().map(|fifo| fifo.ahead_of(seat)).sum();
-        let start = member
-            .order
-            .finish
-            .max(self.now)
-            .plus(member.step.times(own));
-        let others = self
-            .members
-            .iter()
-            .filter(|(name, m)| m.ready > 0 && *name != agent);
-        let others = others.map(|(_, other)| {
-            let grid = start.on_grid(other.order.finish.max(self.now), other.step);
-            // At equal tags the earlier turn goes: of calls that far behind in
-            // both queues, the one whose agent has the earlier turn now.
-            let tie = (grid.before, other.order.turn) < (own as u128, member.order.turn);
-            let ahead = grid.before.saturating_add(u128::from(grid.hit && tie));
-            usize::try_from(ahead)
-                .unwrap_or(usize::MAX)
-                .min(other.ready)
+        let own: usize = member
+            .calls
+            .lanes
+            .values()
+            .map(|fifo| fifo.before(seat))
+            .sum();
+        let lead_of = |member: &Member| member.order.finish.lead(self.now);
+        let (lead, turn, step) = (lead_of(member), member.order.turn, member.step);
+        let near = step.around(lead);
+        // Its own agent is one of them: as many as it has before it.
+        let of_all = self.members.iter().filter(|m| m.ready > 0).map(|other| {
+            let off = lead_of(other);
+            if other.step != step || !near.contains(&off) {
+                return self.ahead_on_grid(member, own, other);
+            }
+            // Agents that step alike and are at most a step apart go in turns.
+            let is_first = off < lead || (off == lead && other.order.turn < turn);
+            let ahead = (own + usize::from(is_first)).min(other.ready);
+            debug_assert_eq!(ahead, self.ahead_on_grid(member, own, other));
+            ahead
         });
-        own + others.sum::<usize>()
+        of_all.sum()
+    }
+
+    /// How many calls of an agent go before the one of a member that has `own` of
+    /// its own before it.
+    #[inline(never)]
+    fn ahead_on_grid(&self, member: &Member, own: usize, other: &Member) -> usize {
+        let start = member.order.finish.max(self.now).after(own, member.step);
+        let grid = start.on_grid(other.order.finish.max(self.now), other.step);
+        // At equal tags the earlier turn goes: of calls that far behind in both
+        // queues, the one whose agent has the earlier turn now.
+        let tie = (grid.before, other.order.turn) < (own as u128, member.order.turn);
+        let ahead = grid.before.saturating_add(u128::from(grid.hit && tie));
+        usize::try_from(ahead)
+            .unwrap_or(usize::MAX)
+            .min(other.ready)
     }
 
     /// How many agents are remembered; never more than wait, and [`IDLE_MAX`].
@@ -317,26 +318,26 @@ impl Rank {
     }
 
     /// Gives an agent another tag wherever it is listed.
-    pub(super) fn rekey(&mut self, agent: &Agent, to: Order) {
-        let Some(member) = self.members.get_mut(agent) else {
+    pub(super) fn rekey(&mut self, place: Place, to: Order) {
+        let Some(member) = self.members.get_mut(place) else {
             return;
         };
         let from = mem::replace(&mut member.order, to);
-        for lane in member.lanes.keys() {
+        for lane in member.calls.lanes.keys() {
             if let Some(orders) = self.lanes.get_mut(lane)
-                && let Some(name) = orders.remove(&from)
+                && orders.remove(&from).is_some()
             {
-                orders.insert(to, name);
+                orders.insert(to, place);
             }
         }
-        if let Some(name) = self.idle.remove(&from) {
-            self.idle.insert(to, name);
+        if self.idle.remove(&from).is_some() {
+            self.idle.insert(to, place);
         }
     }
 
     /// An agent has no more calls that may go in a lane.
-    fn close(&mut self, lane: Lane, agent: &Agent) {
-        let Some(member) = self.members.get(agent) else {
+    fn close(&mut self, lane: Lane, place: Place) {
+        let Some(member) = self.members.get(place) else {
             return;
         };
         if let Some(orders) = self.lanes.get_mut(&lane) {
@@ -350,15 +351,15 @@ impl Rank {
     /// Keeps of an agent without calls only what the others have not caught up
     /// with. When nobody waits at all, every tag is forgotten: the next busy time
     /// starts even.
-    fn rest(&mut self, agent: &Agent) {
-        let Some(member) = self.members.get(agent) else {
+    fn rest(&mut self, place: Place) {
+        let Some(member) = self.members.get(place) else {
             return;
         };
-        if member.waiting.is_empty() {
+        if member.calls.waiting.is_empty() {
             if member.order.finish > self.now {
-                self.idle.insert(member.order, agent.clone());
+                self.idle.insert(member.order, place);
             } else {
-                self.members.remove(agent);
+                self.members.remove(place);
             }
         }
         if self.waiting.is_empty() {
@@ -372,7 +373,7 @@ impl Rank {
         while self.idle.len() > IDLE_MAX
             && let Some((_, even)) = self.idle.pop_first()
         {
-            self.members.remove(&even);
+            self.members.remove(even);
         }
     }
 }

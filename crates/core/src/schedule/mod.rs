@@ -23,11 +23,13 @@
 //!
 //! # Cost
 //! With n calls waiting in l lanes (the caller bounds both): insert, remove and
-//! take O(log n), pick O(l), position O(agents). What is kept is bounded by the
+//! take O(log n), moving at most half of one agent's calls; pick O(l), position
+//! O(agents). Names are compared at insert only. What is kept is bounded by the
 //! calls that wait and by 4,096 agents that have just had a turn.
 
 mod fair;
 mod floors;
+mod members;
 mod queue;
 mod spacing;
 mod tag;
@@ -35,22 +37,24 @@ mod tag;
 mod tests;
 mod waiter;
 
-use std::collections::BTreeMap;
-
 use fair::{Candidate, Rank};
 use floors::{Floors, Passed, RANKS};
+use members::Place;
 use queue::Timers;
 pub use spacing::{Pace, SEEN_FOR, Spacing};
-use tag::Tag;
+use tag::Step;
 pub use waiter::{AskKey, Full, Lane, Pick, Taken, Waiter, Way};
 
 use crate::id::Agent;
+use crate::recall::Recall;
 use crate::time::Moment;
 use crate::word::Priority;
 
 #[derive(Clone, Debug)]
 struct Entry {
     waiter: Waiter,
+    /// Its agent's place in its rank.
+    member: Place,
     /// Whether its time has come and it is in its lane.
     ready: bool,
 }
@@ -60,8 +64,10 @@ struct Entry {
 pub struct Schedule {
     floors: Floors,
     ranks: [Rank; RANKS],
-    entries: BTreeMap<AskKey, Entry>,
+    entries: Recall<AskKey, Entry>,
     timers: Timers,
+    /// The greatest key that was ever seen: a greater one waits nowhere.
+    newest: AskKey,
 }
 
 impl Schedule {
@@ -72,8 +78,9 @@ impl Schedule {
         Schedule {
             floors: Floors::new(floors_permille),
             ranks: Default::default(),
-            entries: BTreeMap::new(),
+            entries: Recall::default(),
             timers: Timers::default(),
+            newest: 0,
         }
     }
 
@@ -86,7 +93,10 @@ impl Schedule {
     ///
     /// The caller keeps the bounds: see [`Schedule::evict`].
     pub fn insert(&mut self, now: Moment, waiter: Waiter) {
-        self.remove(waiter.ask);
+        if waiter.ask <= self.newest {
+            self.remove(waiter.ask);
+        }
+        self.newest = self.newest.max(waiter.ask);
         let (priority, units) = (waiter.priority, waiter.units());
         if self.seat(waiter, now) && self.ranks[priority as usize].ready() == 1 {
             self.floors.begin(priority, units);
@@ -95,13 +105,34 @@ impl Schedule {
 
     /// A call waits no longer: cancelled, refused or evicted. Nothing is charged.
     pub fn remove(&mut self, ask: AskKey) -> Option<Waiter> {
-        let Entry { waiter, ready } = self.entries.remove(&ask)?;
+        let Entry {
+            waiter,
+            member,
+            ready,
+        } = self.entries.remove(&ask)?;
         if !ready {
             self.timers.cancel(waiter.ready_at, ask);
         }
         let lane = ready.then_some(waiter.lane);
-        self.ranks[waiter.priority as usize].leave(&waiter.agent, lane, waiter.seat());
+        self.ranks[waiter.priority as usize].leave(member, lane, waiter.seat());
         Some(waiter)
+    }
+
+    /// Moves calls whose time has come into their lanes, as [`Schedule::pick`] does:
+    /// for a caller that knows that none can go.
+    pub fn wake(&mut self, now: Moment) {
+        while let Some(ask) = self.timers.pop_due(now) {
+            let Some(entry) = self.entries.get_mut(&ask) else {
+                continue;
+            };
+            entry.ready = true;
+            let waiter = &entry.waiter;
+            let rank = &mut self.ranks[waiter.priority as usize];
+            rank.wake(entry.member, waiter.lane, waiter.seat());
+            if rank.ready() == 1 {
+                self.floors.begin(waiter.priority, waiter.units());
+            }
+        }
     }
 
     /// The next call that may go, over all lanes.
@@ -146,9 +177,9 @@ impl Schedule {
 
     /// The call goes: its rank and its agent are charged. `None` if it no longer waits.
     pub fn take(&mut self, pick: Pick) -> Option<Taken> {
-        let waiter = &self.entries.get(&pick.ask)?.waiter;
+        let Entry { waiter, member, .. } = self.entries.get(&pick.ask)?;
         let (priority, units) = (waiter.priority, waiter.units());
-        let start = self.ranks[priority as usize].charge(&waiter.agent, waiter.step())?;
+        let start = self.ranks[priority as usize].charge(*member, waiter.step())?;
         let spent = self.floors.serve(priority, units, pick.passed);
         let waiter = self.remove(pick.ask)?;
         Some(Taken {
@@ -169,12 +200,15 @@ impl Schedule {
             spent,
             start,
         } = taken;
-        let (priority, agent) = (waiter.priority, waiter.agent.clone());
-        self.remove(waiter.ask);
+        let (priority, ask) = (waiter.priority, waiter.ask);
+        self.remove(ask);
         self.floors.undo(priority, waiter.units(), passed, spent);
-        let order = self.ranks[priority as usize].without(&agent, waiter.step(), start);
+        let rank = &self.ranks[priority as usize];
+        let order = rank.without(&waiter.agent, waiter.step(), start);
         self.seat(waiter, now);
-        self.ranks[priority as usize].rekey(&agent, order);
+        if let Some(Entry { member, .. }) = self.entries.get(&ask) {
+            self.ranks[priority as usize].rekey(*member, order);
+        }
     }
 
     /// A call turned out to cost more (`more > 0`) or less than was charged, in
@@ -184,8 +218,8 @@ impl Schedule {
         let rank = &mut self.ranks[priority as usize];
         match more {
             0 => {}
-            1.. => rank.charge_more(agent, Tag::share(units, weight)),
-            _ => rank.charge_less(agent, Tag::share(units, weight)),
+            1.. => rank.charge_more(agent, Step::of(units, weight)),
+            _ => rank.charge_less(agent, Step::of(units, weight)),
         }
     }
 
@@ -195,11 +229,11 @@ impl Schedule {
     pub fn evict(&self, arriving: &Waiter, full: Full) -> Option<AskKey> {
         let lowest = Priority::ALL.iter().rev().find_map(|&priority| {
             let rank = &self.ranks[priority as usize];
-            let waiting = match full {
-                Full::Account => rank.waiting(),
-                Full::Agent => rank.waiting_of(&arriving.agent)?,
+            let newest = match full {
+                Full::Account => rank.waiting().last().copied(),
+                Full::Agent => rank.waiting_of(&arriving.agent)?.last(),
             };
-            waiting.last().map(|newest| (priority, *newest))
+            newest.map(|newest| (priority, newest))
         });
         let (priority, newest) = lowest?;
         let worse = (priority, newest) > (arriving.priority, arriving.seat());
@@ -251,9 +285,9 @@ impl Schedule {
     /// Exact while one rank waits and each agent's calls cost the same; else an
     /// estimate: better ranks go first, but for floors. O(agents).
     pub fn position(&self, ask: AskKey) -> Option<usize> {
-        let waiter = self.get(ask)?;
+        let Entry { waiter, member, .. } = self.entries.get(&ask)?;
         let rank = &self.ranks[waiter.priority as usize];
-        let own = rank.ahead_of(&waiter.agent, waiter.seat());
+        let own = rank.ahead_of(*member, waiter.seat());
         let ready = std::array::from_fn(|rank| self.ranks[rank].ready());
         Some(self.floors.before(waiter.priority, own, ready))
     }
@@ -262,29 +296,19 @@ impl Schedule {
     fn seat(&mut self, waiter: Waiter, now: Moment) -> bool {
         let (ask, seat, ready) = (waiter.ask, waiter.seat(), waiter.ready_at <= now);
         let rank = &mut self.ranks[waiter.priority as usize];
-        rank.add(&waiter.agent, seat, waiter.step());
+        let member = rank.add(&waiter.agent, seat, waiter.step());
         if ready {
-            rank.wake(&waiter.agent, waiter.lane, seat);
+            rank.wake(member, waiter.lane, seat);
         } else {
             self.timers.set(waiter.ready_at, ask);
         }
-        self.entries.insert(ask, Entry { waiter, ready });
+        let entry = Entry {
+            waiter,
+            member,
+            ready,
+        };
+        self.entries.insert(ask, entry);
         ready
-    }
-
-    /// Moves calls whose time has come into their lanes.
-    fn wake(&mut self, now: Moment) {
-        while let Some(ask) = self.timers.pop_due(now) {
-            let Some(Entry { waiter, ready }) = self.entries.get_mut(&ask) else {
-                continue;
-            };
-            *ready = true;
-            let rank = &mut self.ranks[waiter.priority as usize];
-            rank.wake(&waiter.agent, waiter.lane, waiter.seat());
-            if rank.ready() == 1 {
-                self.floors.begin(waiter.priority, waiter.units());
-            }
-        }
     }
 
     /// The owed rank whose deadline is nearest, and its next call.

@@ -11,12 +11,17 @@
 //! the counter can't overflow; 64 bits would last for one such call.
 
 use std::num::NonZeroU128;
+use std::ops::RangeInclusive;
 
 use super::waiter::AskKey;
 
-/// A point of a rank's virtual time, or a length of it.
+/// A point of a rank's virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tag(u128);
+
+/// How far one call moves its agent; even the dearest fits a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step(u64);
 
 /// Where a point lies on the grid `start, start + step, start + 2·step, …`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,37 +32,51 @@ pub(super) struct Grid {
     pub(super) hit: bool,
 }
 
-impl Tag {
+impl Step {
     /// How far a call of `units` moves an agent of `weight` (zero counts as one).
-    pub(super) fn share(units: u32, weight: u32) -> Tag {
-        Tag((u128::from(units.max(1)) << 32) / u128::from(weight.max(1)))
+    pub(super) fn of(units: u32, weight: u32) -> Step {
+        Step((u64::from(units.max(1)) << 32) / u64::from(weight.max(1)))
     }
 
-    /// The point `length` later.
-    pub(super) fn plus(self, length: Tag) -> Tag {
-        Tag(self.0.saturating_add(length.0))
+    /// What is at most one step from a length, as far as a word tells.
+    pub(super) fn around(self, length: u64) -> RangeInclusive<u64> {
+        let longest = length.saturating_add(self.0).min(u64::MAX - 1);
+        length.saturating_sub(self.0)..=longest
+    }
+}
+
+impl Tag {
+    /// The point one step later.
+    pub(super) fn plus(self, step: Step) -> Tag {
+        self.after(1, step)
     }
 
-    /// The point `length` earlier, or the start.
-    pub(super) fn minus(self, length: Tag) -> Tag {
-        Tag(self.0.saturating_sub(length.0))
+    /// The point `n` steps later.
+    pub(super) fn after(self, n: usize, step: Step) -> Tag {
+        let length = u128::from(step.0).saturating_mul(n as u128);
+        Tag(self.0.saturating_add(length))
     }
 
-    /// The length `n` times.
-    pub(super) fn times(self, n: usize) -> Tag {
-        Tag(self.0.saturating_mul(n as u128))
+    /// The point one step earlier, or the start.
+    pub(super) fn minus(self, step: Step) -> Tag {
+        Tag(self.0.saturating_sub(u128::from(step.0)))
+    }
+
+    /// How far this point is ahead of another; at most `u64::MAX`.
+    pub(super) fn lead(self, other: Tag) -> u64 {
+        u64::try_from(self.0.saturating_sub(other.0)).unwrap_or(u64::MAX)
     }
 
     /// Counts the points of the grid that starts at `start` before this point.
-    pub(super) fn on_grid(self, start: Tag, step: Tag) -> Grid {
+    pub(super) fn on_grid(self, start: Tag, step: Step) -> Grid {
         let Some(length) = self.0.checked_sub(start.0) else {
             return Grid {
                 before: 0,
                 hit: false,
             };
         };
-        // A step of nothing can't be made by `share`; one is the nearest grid.
-        let step = NonZeroU128::new(step.0).unwrap_or(NonZeroU128::MIN);
+        // A step of nothing can't be made; one is the nearest grid.
+        let step = NonZeroU128::new(step.0.into()).unwrap_or(NonZeroU128::MIN);
         let rest = length % step;
         Grid {
             before: length / step + u128::from(rest != 0),
@@ -90,25 +109,23 @@ mod tests {
 
     #[test]
     fn no_weight_makes_a_call_free() {
-        assert!(Tag::share(1, u32::MAX) > Tag::default());
-        assert_eq!(Tag::share(0, 0), Tag::share(1, 1));
+        assert!(Tag::default() < Tag::default().plus(Step::of(1, u32::MAX)));
+        assert_eq!(Step::of(0, 0), Step::of(1, 1));
     }
 
     #[test]
     fn a_hundred_years_of_the_dearest_calls_fit() {
         let century = 1_000_000 * 3_600 * 24 * 366 * 100_u64;
-        let end = Tag::share(u32::MAX, 1).times(century as usize);
-        assert!(
-            end < end.plus(Tag::share(u32::MAX, 1)),
-            "it saturated at {end:?}"
-        );
+        let dearest = Step::of(u32::MAX, 1);
+        let end = Tag::default().after(century as usize, dearest);
+        assert!(end < end.plus(dearest), "it saturated at {end:?}");
     }
 
     #[test]
     fn a_grid_counts_what_comes_before() {
         let check = |point: u128, before, hit| {
             assert_eq!(
-                Tag(point).on_grid(Tag(10), Tag(5)),
+                Tag(point).on_grid(Tag(10), Step(5)),
                 Grid { before, hit },
                 "{point}"
             );
@@ -118,5 +135,13 @@ mod tests {
         check(11, 1, false);
         check(20, 2, true);
         check(21, 3, false);
+    }
+
+    #[test]
+    fn what_no_word_can_tell_is_near_to_nothing() {
+        assert_eq!(Step(5).around(3), 0..=8);
+        assert_eq!(Step(5).around(13), 8..=18);
+        let far = Tag(u128::MAX).lead(Tag(7));
+        assert!(!Step(5).around(far).contains(&far));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::floors::{Passed, Spent};
 use super::queue::Seat;
-use super::tag::{Order, Tag};
+use super::tag::{Order, Step};
 use crate::cost::Cost;
 use crate::id::Agent;
 use crate::time::Moment;
@@ -53,8 +53,8 @@ impl Waiter {
         self.cost.requests.max(1)
     }
 
-    pub(super) fn step(&self) -> Tag {
-        Tag::share(self.units(), self.weight)
+    pub(super) fn step(&self) -> Step {
+        Step::of(self.units(), self.weight)
     }
 }
 

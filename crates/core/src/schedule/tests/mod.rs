@@ -10,6 +10,9 @@ mod reference;
 mod starvation;
 mod world;
 
+use std::collections::BTreeMap;
+
+use super::tag::Tag;
 use super::*;
 use crate::cost::Cost;
 use crate::id::Agent;

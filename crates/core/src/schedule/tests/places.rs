@@ -226,6 +226,24 @@ fn filled(calls: &[(usize, usize)], floors: [u32; 3]) -> Schedule {
     schedule
 }
 
+#[test]
+fn waking_moves_what_is_due_as_a_pick_does_that_finds_nothing() {
+    let mut later = call(2, Normal, 1);
+    later.ready_at = at(10);
+    let mut woken = waiting(&[(Normal, 0)]);
+    woken.insert(Moment::START, later);
+    let mut picked = woken.clone();
+    woken.wake(at(9));
+    assert_eq!(woken.next_ready(), at(10), "not before its time");
+    woken.wake(at(10));
+    assert_eq!(picked.pick(at(10), |_, _| Way::Blocked), None);
+    assert_eq!(woken.next_ready(), Moment::NEVER);
+    for schedule in [&mut woken, &mut picked] {
+        assert_eq!(schedule.position(2), Some(1));
+        assert_eq!(drain(schedule, at(10)), [1, 2]);
+    }
+}
+
 proptest! {
     #[test]
     fn a_position_is_exact_in_one_rank(calls in calls(), gone in 0..20_usize) {
