@@ -14,7 +14,7 @@ use super::destination::Destination;
 use super::outgoing::Outgoing;
 use super::purpose::Purpose;
 use super::serve::Gateway;
-use super::spool::Spool;
+use super::spool::{Replay, Spool};
 use super::upstream::{Timeouts, Upstream};
 use crate::config::settings::ProviderSettings;
 use crate::route::Rule;
@@ -28,7 +28,7 @@ pub enum Payload {
     Stored(Spool),
     /// In the tables alone: while a person is asked it takes no room here.
     Shelved,
-    /// Nowhere: a restart found the action, but not its body.
+    /// Nowhere: a restart found the action, but not its body; or it streamed away.
     Missing,
 }
 
@@ -120,19 +120,21 @@ impl Job {
         if let Some(request) = given_back.take() {
             return Some(*request);
         }
-        let body = match &self.payload {
-            Payload::Spooled(spool) | Payload::Stored(spool) => spool.body()?,
+        let (body, replay) = match &self.payload {
+            Payload::Spooled(spool) | Payload::Stored(spool) => (spool.body()?, spool.replay()),
             Payload::Shelved | Payload::Missing => return None,
         };
+        if replay == Replay::Streaming {
+            // It leaves with its only send, and so does the room that it takes.
+            self.payload = Payload::Missing;
+        }
         Some(Request::from_parts(self.head.clone(), body))
     }
 
     /// Keeps a request that was never begun: a body that streams is still whole.
     pub fn give_back(&mut self, request: Option<Box<Request<Outgoing>>>) {
         let replayable = match &self.payload {
-            Payload::Spooled(spool) | Payload::Stored(spool) => {
-                spool.replay() == super::spool::Replay::Whole
-            }
+            Payload::Spooled(spool) | Payload::Stored(spool) => spool.replay() == Replay::Whole,
             Payload::Shelved | Payload::Missing => false,
         };
         if !replayable {

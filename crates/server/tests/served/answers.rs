@@ -174,3 +174,15 @@ async fn a_body_whose_write_is_asked_about_takes_no_room() {
     assert_eq!(world.arrivals.recv().await.as_deref(), Some("/keyed order"));
     world.governor.shut_down().await;
 }
+
+#[tokio::test]
+async fn a_body_that_streamed_away_takes_no_room_while_its_write_is_asked_about() {
+    let world = World::under(Does::Says(""), "max_replay_body: 4B\n").await;
+    let budget = world.governor.gateway().0.budget.clone();
+    let head = "POST /raw/orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+                authorization: Bearer k\r\ncontent-length: 5\r\n\r\norder";
+    let heard = hear(&mut world.send(head).await).await;
+    assert!(heard.contains("\"code\":\"escalated\""), "{heard}");
+    assert_eq!(budget.memory_used(), 0);
+    world.governor.shut_down().await;
+}
