@@ -212,7 +212,8 @@ pub(crate) enum Escalations {
 pub(crate) enum Audit {
     /// Print the journal in its compact text form.
     Show(AuditShow),
-    /// Walk the hash chain and name the first bad record. Exit code 1 if there is one.
+    /// Walk the hash chain and name the first bad record. Exit code 1 if there is one, 2 if
+    /// the last record is not whole, 3 if there is nothing to verify.
     Verify {
         /// An exported file, instead of the data folder.
         #[arg(value_name = "FILE")]

@@ -177,6 +177,14 @@ impl TaskBook {
             .is_none_or(|open| open.row.may_send(stops))
     }
 
+    /// Whether a task was told to stop, or its deadline has passed: none of its calls
+    /// is admitted any more. A default task never ends.
+    pub fn has_ended(&self, now: Moment, key: &TaskKey) -> bool {
+        self.roll
+            .get(key)
+            .is_some_and(|open| open.row.cancelled || open.row.deadline <= now)
+    }
+
     /// The deadline of a task, if it is known.
     pub fn deadline(&self, key: &TaskKey) -> Option<Moment> {
         self.roll.get(key).map(|open| open.row.deadline)

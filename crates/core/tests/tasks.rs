@@ -382,3 +382,25 @@ fn of_too_many_rows_those_that_go_on_are_taken_up() {
     assert!(book.deadline(&key("ana", "t0")).is_some());
     assert!(book.deadline(&key("ana", "t1")).is_none());
 }
+
+#[test]
+fn a_task_has_ended_once_it_admits_nothing_more() {
+    let mut book = TaskBook::new(limits());
+    let (stopped, late, own) = (key("ana", "a"), key("ana", "b"), default_of("ana"));
+    assert!(!book.has_ended(NOW, &stopped), "it has not begun");
+    for task in [&stopped, &late, &own] {
+        book.admit(NOW, task, None, &path("x")).unwrap();
+        assert!(!book.has_ended(NOW, task));
+    }
+    for task in [&stopped, &own] {
+        book.cancel(NOW, task, CancelledBy::Task).unwrap();
+    }
+    let after = NOW + limits().deadline;
+    for task in [&stopped, &late, &own] {
+        assert_eq!(
+            book.has_ended(after, task),
+            book.admit(after, task, None, &path("x")).is_err()
+        );
+    }
+    assert!(book.has_ended(NOW, &stopped) && !book.has_ended(after, &own));
+}

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use rategov_audit::export::Records;
-use rategov_audit::report::Report;
+use rategov_audit::report::{Report, Verdict};
 use rategov_audit::verify::{Expect, verify};
 use rategov_core::event::Event;
 use rategov_core::id::{Account, ActionId, Agent, Task};
 use rategov_server::audit_text;
-use rategov_store::{JournalQuery, JournalRow, Page, Reader};
+use rategov_store::{Error, JournalQuery, JournalRow, Page, Reader};
 use serde_json::json;
 
 use crate::args::{Audit, AuditShow, Place};
@@ -23,8 +23,13 @@ pub(crate) fn run(place: &Place, audit: Audit, as_json: bool) -> anyhow::Result<
         Audit::Verify { file } => {
             let report = match file {
                 Some(file) => {
-                    let opened = std::fs::File::open(&file)
-                        .with_context(|| format!("can't open {}", file.display()))?;
+                    let opened = match std::fs::File::open(&file) {
+                        Ok(opened) => opened,
+                        Err(cause) => {
+                            let why = format!("can't open {}: {cause}", file.display());
+                            return Ok(nothing_to_verify(&anyhow!(why)));
+                        }
+                    };
                     let mut records = Records::new(BufReader::new(opened));
                     let report = verify(&mut records, &Expect::default());
                     if let Some(error) = records.io_error() {
@@ -35,7 +40,14 @@ pub(crate) fn run(place: &Place, audit: Audit, as_json: bool) -> anyhow::Result<
                     }
                     report
                 }
-                None => Reader::open(&place.data_folder())?.verify(&Expect::default())?,
+                None => match Reader::open(&place.data_folder()) {
+                    Ok(reader) => reader.verify(&Expect::default())?,
+                    Err(cause @ Error::File { .. }) => {
+                        let hint = "name the governor's folder with --data";
+                        return Ok(nothing_to_verify(&anyhow!("{cause}; hint: {hint}")));
+                    }
+                    Err(cause) => return Err(cause.into()),
+                },
             };
             Ok(say(&report, as_json))
         }
@@ -48,6 +60,12 @@ pub(crate) fn run(place: &Place, audit: Audit, as_json: bool) -> anyhow::Result<
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// What can't be opened proves nothing, and is not called changed.
+fn nothing_to_verify(why: &anyhow::Error) -> ExitCode {
+    output::complain(why);
+    ExitCode::from(Verdict::Unverifiable.exit_code())
 }
 
 fn say(report: &Report, as_json: bool) -> ExitCode {

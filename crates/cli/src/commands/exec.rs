@@ -54,9 +54,16 @@ fn variables(answer: &Value) -> Vec<(String, String)> {
             object
                 .iter()
                 .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+                .filter(|(name, _)| !is_own_key(name))
                 .collect()
         })
         .unwrap_or_default()
+}
+
+/// A key that is set stays: pass-through needs it. One that is missing is filled in,
+/// since SDKs refuse to start without any.
+fn is_own_key(name: &str) -> bool {
+    name.ends_with("_KEY") && std::env::var_os(name).is_some()
 }
 
 /// Runs the program and passes its exit code on.
@@ -69,14 +76,7 @@ pub(crate) async fn run(place: &Place, exec: Exec) -> anyhow::Result<ExitCode> {
         .ok_or_else(|| anyhow!("no program is named"))?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::inherit());
-    for (name, value) in &run.variables {
-        // A key that is set stays: pass-through needs it. One that is missing is
-        // filled in, since SDKs refuse to start without any.
-        if name.ends_with("_KEY") && std::env::var_os(name).is_some() {
-            continue;
-        }
-        command.env(name, value);
-    }
+    command.envs(run.variables.iter().cloned());
     let status = match command.spawn() {
         Ok(child) => wait(child).await.context("the program can't be waited for"),
         Err(cause) => Err(anyhow!("{program} can't be started: {cause}")),

@@ -213,3 +213,49 @@ async fn a_scope_is_resumed_at_the_account_that_is_meant_and_nowhere_else() {
     assert_eq!((status, &told["account"]), (200, &json!("fake/ops")));
     assert_eq!(closed().await, ["other"], "the other's hold stands");
 }
+
+#[tokio::test]
+async fn a_program_is_not_started_for_a_task_that_has_ended() {
+    let world = World::new().await;
+    let governor = world.home.governor().up().await;
+    let run = |task: &str| json!({ "agent": "nightly", "task": task });
+    let begin = async |task| governor.tell("/api/v1/runs", &run(task)).await.unwrap();
+    assert_eq!(begin("reindex").await.status, 201);
+    let again = begin("reindex").await;
+    assert_eq!(again.status, 201, "two may share a task while it goes on");
+    let cancelled = governor.tell("/api/v1/tasks/cancel", &run("reindex")).await;
+    assert_eq!(cancelled.unwrap().status, 200);
+    let late = begin("reindex").await;
+    assert_eq!(
+        (late.status, late.json()["code"].as_str()),
+        (409, Some("conflict"))
+    );
+    let detail = late.json()["detail"].as_str().unwrap().to_owned();
+    assert!(
+        detail.contains("the task reindex of nightly has ended"),
+        "{detail}"
+    );
+    assert_eq!(begin("reindex-2").await.status, 201);
+}
+
+#[tokio::test]
+async fn a_journal_that_is_not_there_is_not_called_changed() {
+    let world = World::new().await;
+    let nowhere = world.home.configuration().with_file_name("nowhere");
+    let nowhere = nowhere.to_str().unwrap();
+    // No governor has made the folder yet.
+    for (arguments, says) in [
+        (&["audit", "verify"][..], "--data"),
+        (&["audit", "verify", nowhere][..], nowhere),
+    ] {
+        let mut verify = world.home.command(arguments);
+        let ended = verify
+            .stderr(std::process::Stdio::piped())
+            .output()
+            .await
+            .unwrap();
+        assert_eq!(ended.status.code(), Some(3), "nothing to verify");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(said.contains(says), "{said}");
+    }
+}

@@ -8,6 +8,7 @@
 mod api;
 mod metrics;
 mod questions;
+mod runs;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
