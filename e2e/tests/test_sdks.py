@@ -165,5 +165,8 @@ def test_exec_passes_the_exit_code_on_and_ends_the_run(provider, new_governor):
     assert answer.status_code == 401, "a run's token is worth nothing once its program ended"
     assert answer.json()["code"] == "unauthenticated"
     assert provider.ledger().arrived == 0
+    again = governor.cli(*options, "true", check=False)
+    assert again.returncode != 0 and "one-off of desk has ended" in again.stderr
+    options = ("exec", "--agent", "desk", "--task", "another", "--")
     missing = governor.cli(*options, "no-such-program-here", check=False)
     assert missing.returncode != 0 and "can't be started" in missing.stderr
