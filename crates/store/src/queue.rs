@@ -270,23 +270,20 @@ impl Queue {
         patience: Option<Duration>,
     ) -> Taken {
         let mut inner = self.lock();
-        let mut slept = Sleep::Awake;
+        let slept = !inner.is_due();
         // What is written now is often followed by what is not urgent: first a nap,
         // which that does not disturb, then the deep sleep.
-        if !inner.is_due() {
-            slept = Sleep::Nap;
+        if slept {
             let nap = patience.map_or(LINGER, |patience| patience.min(LINGER));
-            inner = self.sleep(inner, slept, Some(nap));
+            inner = self.sleep(inner, Sleep::Nap, Some(nap));
         }
         if inner.entries.is_empty() && !inner.is_due() && patience.is_none_or(|it| LINGER < it) {
-            slept = Sleep::Deep;
-            inner = self.sleep(inner, slept, patience);
+            inner = self.sleep(inner, Sleep::Deep, patience);
             if !inner.entries.is_empty() && !inner.is_due() {
-                slept = Sleep::Nap;
-                inner = self.sleep(inner, slept, Some(LINGER));
+                inner = self.sleep(inner, Sleep::Nap, Some(LINGER));
             }
         }
-        if slept != Sleep::Awake && !inner.entries.is_empty() {
+        if slept && !inner.entries.is_empty() {
             // Whoever woke the writer is perhaps still at it on the same core: it
             // goes first, and what it adds shares the transaction. On a core of its
             // own the writer goes on at once.

@@ -4,7 +4,7 @@ use rategov_core::engine::Output;
 use rategov_core::event::{Durability, Event};
 use rategov_core::word::State;
 
-use super::support::call::{ms, read};
+use super::support::call::{Call, ms, read};
 use super::support::provider::{Say, in_turn};
 use super::support::world::{BEGIN, Reply, World};
 
@@ -42,30 +42,25 @@ fn a_read_must_survive_the_process_only_and_its_success_is_not_urgent() {
     assert_eq!(durabilities, [before, before, after, after]);
 }
 
+/// Each record of this call must survive the process.
+fn check_urgent(mut world: World, call: &Call) {
+    world.submit(call);
+    world.settle();
+    let mut records = world.records.iter();
+    assert!(records.all(|record| record.durability == Durability::Process));
+}
+
 #[test]
 fn the_failure_of_a_read_is_urgent() {
-    let mut world = World::new().saying(in_turn(vec![Say::status(404)]));
-    world.submit(&read("ana"));
-    world.settle();
-    assert!(
-        world
-            .records
-            .iter()
-            .all(|record| record.durability == Durability::Process)
+    check_urgent(
+        World::new().saying(in_turn(vec![Say::status(404)])),
+        &read("ana"),
     );
 }
 
 #[test]
 fn a_result_that_is_fetched_later_is_urgent() {
-    let mut world = World::new();
-    world.submit(&read("ana").with(|call| call.detached = true));
-    world.settle();
-    assert!(
-        world
-            .records
-            .iter()
-            .all(|record| record.durability == Durability::Process)
-    );
+    check_urgent(World::new(), &read("ana").with(|call| call.detached = true));
 }
 
 #[test]
