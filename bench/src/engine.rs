@@ -257,11 +257,13 @@ impl World {
 
 fn policy(account: &Scope, slow: &Scope) -> AccountPolicy {
     let large = Quota {
+        dimension: Dimension::Requests,
         limit: 2_000_000,
         window: Span::from_secs(1),
         kind: WindowKind::Sliding,
     };
     let spent = Quota {
+        dimension: Dimension::Requests,
         limit: 1,
         window: Span::from_secs(3_600),
         kind: WindowKind::Sliding,
@@ -271,14 +273,14 @@ fn policy(account: &Scope, slow: &Scope) -> AccountPolicy {
             (
                 account.clone(),
                 ScopeLimits {
-                    requests: vec![large],
+                    quotas: vec![large],
                     max_concurrent: Some(SEATS),
                 },
             ),
             (
                 slow.clone(),
                 ScopeLimits {
-                    requests: vec![spent],
+                    quotas: vec![spent],
                     max_concurrent: None,
                 },
             ),

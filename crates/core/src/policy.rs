@@ -3,6 +3,7 @@
 //! The server turns the configuration as written into these; the core trusts
 //! them. Spans are bounded by the configuration's own checks.
 
+use crate::cost::{Counted, Dimension};
 use crate::id::{Agent, Scope};
 use crate::time::Span;
 use crate::word::{Class, Priority};
@@ -112,9 +113,11 @@ pub enum WindowKind {
     Unknown,
 }
 
-/// A declared limit on requests.
+/// A declared limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
+    /// What it counts; not [`Dimension::Concurrent`], which has no window.
+    pub dimension: Dimension,
     /// Units per window, at least 1.
     pub limit: u64,
     /// The window, greater than zero.
@@ -126,10 +129,40 @@ pub struct Quota {
 /// What is declared of one scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScopeLimits {
-    /// Request quotas; all must agree.
-    pub requests: Vec<Quota>,
+    /// Quotas, of whatever dimension; all must agree.
+    pub quotas: Vec<Quota>,
     /// Most calls open at once, if declared.
     pub max_concurrent: Option<u32>,
+}
+
+/// How a provider counts what a call uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counting {
+    /// What is said of single dimensions; of the others see
+    /// [`Dimension::usually_counted`].
+    said: [Option<Counted>; Dimension::AMOUNTS.len()],
+    /// Whether a call that was refused for a limit counts as well, with all that it
+    /// might have used.
+    pub refusals: bool,
+}
+
+impl Counting {
+    /// When a dimension is counted.
+    pub fn of(&self, dimension: Dimension) -> Counted {
+        let said = Dimension::AMOUNTS.iter().zip(self.said);
+        said.filter(|(known, _)| **known == dimension)
+            .find_map(|(_, said)| said)
+            .unwrap_or(dimension.usually_counted())
+    }
+
+    /// Says when a dimension is counted. Of open calls there is nothing to say.
+    pub fn say(&mut self, dimension: Dimension, counted: Counted) {
+        for (known, said) in Dimension::AMOUNTS.iter().zip(&mut self.said) {
+            if *known == dimension {
+                *said = Some(counted);
+            }
+        }
+    }
 }
 
 /// Rules of one account.
@@ -137,6 +170,8 @@ pub struct ScopeLimits {
 pub struct AccountPolicy {
     /// Declared limits by scope; a scope that is not here is unlimited until it is learnt.
     pub scopes: Vec<(Scope, ScopeLimits)>,
+    /// How the provider counts what a call uses.
+    pub counting: Counting,
     /// Most calls waiting for the account.
     pub max_waiting: usize,
     /// Most calls of one agent waiting for the account.
@@ -171,6 +206,7 @@ impl Default for AccountPolicy {
     fn default() -> AccountPolicy {
         AccountPolicy {
             scopes: Vec::new(),
+            counting: Counting::default(),
             max_waiting: 10_000,
             max_waiting_per_agent: 256,
             reserve_interactive: 0,
