@@ -114,6 +114,7 @@ impl World {
             profile: Arc::new(Profile::nothing()),
             scopes: Arc::from([account.clone()]),
             cost: Cost::ONE,
+            sizing: None,
             limits: Arc::new(ClassTable::default().of(Class::Read).clone()),
             weight: 1,
             agent_concurrent_max: None,

@@ -69,19 +69,6 @@ impl Dimension {
             .find(|dimension| dimension.word() == word)
     }
 
-    /// When this is counted where nobody says otherwise. What the answer alone
-    /// tells is held until it has ended and counts from then on: too long for a
-    /// provider that counts earlier, and never too short.
-    pub const fn usually_counted(self) -> Counted {
-        match self {
-            Dimension::Requests | Dimension::Points | Dimension::Concurrent => Counted::AtStart,
-            Dimension::Tokens
-            | Dimension::InputTokens
-            | Dimension::OutputTokens
-            | Dimension::Spend => Counted::AtEnd,
-        }
-    }
-
     /// Whether what was reserved may turn out wrong: only a call is always one call.
     pub const fn is_estimated(self) -> bool {
         !matches!(self, Dimension::Requests | Dimension::Concurrent)
@@ -144,6 +131,12 @@ impl Amounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost {
     amounts: Amounts,
+}
+
+impl Default for Cost {
+    fn default() -> Cost {
+        Cost::ONE
+    }
 }
 
 impl Cost {

@@ -3,7 +3,8 @@
 //! The server turns the configuration as written into these; the core trusts
 //! them. Spans are bounded by the configuration's own checks.
 
-use crate::cost::{Counted, Dimension};
+use crate::cost::Dimension;
+use crate::estimate::Charge;
 use crate::id::{Agent, Scope};
 use crate::time::Span;
 use crate::word::{Class, Priority};
@@ -135,43 +136,13 @@ pub struct ScopeLimits {
     pub max_concurrent: Option<u32>,
 }
 
-/// How a provider counts what a call uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counting {
-    /// What is said of single dimensions; of the others see
-    /// [`Dimension::usually_counted`].
-    said: [Option<Counted>; Dimension::AMOUNTS.len()],
-    /// Whether a call that was refused for a limit counts as well, with all that it
-    /// might have used.
-    pub refusals: bool,
-}
-
-impl Counting {
-    /// When a dimension is counted.
-    pub fn of(&self, dimension: Dimension) -> Counted {
-        let said = Dimension::AMOUNTS.iter().zip(self.said);
-        said.filter(|(known, _)| **known == dimension)
-            .find_map(|(_, said)| said)
-            .unwrap_or(dimension.usually_counted())
-    }
-
-    /// Says when a dimension is counted. Of open calls there is nothing to say.
-    pub fn say(&mut self, dimension: Dimension, counted: Counted) {
-        for (known, said) in Dimension::AMOUNTS.iter().zip(&mut self.said) {
-            if *known == dimension {
-                *said = Some(counted);
-            }
-        }
-    }
-}
-
 /// Rules of one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountPolicy {
     /// Declared limits by scope; a scope that is not here is unlimited until it is learnt.
     pub scopes: Vec<(Scope, ScopeLimits)>,
-    /// How the provider counts what a call uses.
-    pub counting: Counting,
+    /// How the provider charges what a call uses.
+    pub charge: Charge,
     /// Most calls waiting for the account.
     pub max_waiting: usize,
     /// Most calls of one agent waiting for the account.
@@ -206,7 +177,7 @@ impl Default for AccountPolicy {
     fn default() -> AccountPolicy {
         AccountPolicy {
             scopes: Vec::new(),
-            counting: Counting::default(),
+            charge: Charge::default(),
             max_waiting: 10_000,
             max_waiting_per_agent: 256,
             reserve_interactive: 0,

@@ -212,7 +212,8 @@ impl AttemptRow {
         }
     }
 
-    /// Closes the row with its result; other events leave it alone.
+    /// Closes the row with its result, or notes what it used; other events leave it
+    /// alone.
     pub fn apply(&mut self, event: &Event, at: Moment) {
         match event {
             Event::ActionResult {
@@ -229,6 +230,12 @@ impl AttemptRow {
                 self.status = *status;
                 self.sent_at = *sent_at;
             }
+            Event::Settled {
+                action,
+                attempt,
+                cost,
+                ..
+            } if self.is(*action, SendKind::Attempt, *attempt) => self.cost = *cost,
             Event::LookedUp {
                 action,
                 lookup,

@@ -17,6 +17,7 @@ use super::headers::Word;
 use super::scope::Seat;
 use super::{Ledger, Permit};
 use crate::cost::{Cost, Dimension};
+use crate::estimate::Rejects;
 use crate::event::bounded_text;
 use crate::id::Scope;
 use crate::observe::{Facts, Meaning, Reach, Reading};
@@ -40,7 +41,7 @@ impl Ledger {
             return Vec::new();
         };
         let mut changes = Vec::new();
-        if is_refusal(facts.meaning) && !self.policy.counting.refusals {
+        if is_refusal(facts.meaning) && self.policy.charge.rejects == Rejects::Free {
             // Nothing was carried out, so nothing of it was used.
             self.used(now, id, &Cost::ONE);
         }
@@ -112,6 +113,7 @@ impl Ledger {
         };
         // Nobody said what it used: what was reserved is the best guess.
         let held = permit.held;
+        self.forget_estimate(id);
         for (dimension, units) in held.iter() {
             self.correct(now, id, dimension, units);
         }

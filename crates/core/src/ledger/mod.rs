@@ -56,6 +56,7 @@ pub use call::{Blocked, Call, Change, Origin, PermitId, Rate, Reason};
 pub use state::{QuotaState, ScopeState};
 
 use crate::cost::{Amounts, Cost, Counted, Dimension};
+use crate::estimate::Estimate;
 use crate::id::Scope;
 use crate::policy::AccountPolicy;
 use crate::time::{Moment, Span};
@@ -83,6 +84,7 @@ pub struct Ledger {
 pub struct Staged {
     scopes: Vec<Scope>,
     cost: Cost,
+    estimate: Option<Box<Estimate>>,
     priority: Priority,
     version: u64,
 }
@@ -94,6 +96,8 @@ struct Permit {
     /// What of it is granted and not counted yet, and what counts as spent.
     held: Amounts,
     counted: Amounts,
+    /// How far it may be off, until it is settled.
+    estimate: Option<Box<Estimate>>,
     priority: Priority,
     sent_at: Option<Moment>,
     /// Whether its outcome is known, or known to be unknown.
@@ -158,6 +162,7 @@ impl Ledger {
             None => Ok(Staged {
                 scopes: call.scopes.to_vec(),
                 cost: call.cost,
+                estimate: call.estimate.copied().map(Box::new),
                 priority: call.priority,
                 version: self.version,
             }),
@@ -177,8 +182,7 @@ impl Ledger {
             let Some(ledger) = self.scopes.governing(scope) else {
                 continue;
             };
-            if let Some((reason, until)) =
-                ledger.block(now, &call.cost, call.priority, call.probe_safe)
+            if let Some((reason, until)) = ledger.block(now, call)
                 && longest.is_none_or(|(.., longest)| longest < until)
             {
                 longest = Some((scope, reason, until));
@@ -216,6 +220,9 @@ impl Ledger {
             let place = self.scopes.ensure(now, scope);
             let is_twice = seats.iter().any(|seat| seat.place == place);
             if let Some(ledger) = self.scopes.at_mut(place).filter(|_| !is_twice) {
+                if let Some(estimate) = &staged.estimate {
+                    ledger.pool.add(estimate);
+                }
                 let turn = ledger.grant(now, id, &staged.cost, staged.priority);
                 seats.push(Seat {
                     place,
@@ -231,6 +238,7 @@ impl Ledger {
                 cost: staged.cost,
                 held: staged.cost.amounts(),
                 counted: Amounts::default(),
+                estimate: staged.estimate,
                 priority: staged.priority,
                 sent_at: None,
                 settled: false,
@@ -254,7 +262,7 @@ impl Ledger {
         }
         permit.sent_at = Some(now);
         for (dimension, units) in permit.cost.iter() {
-            if self.policy.counting.of(dimension) == Counted::AtStart {
+            if self.policy.charge.counted(dimension) == Counted::AtStart {
                 permit.held.set(dimension, 0);
                 permit.counted.set(dimension, units);
             }
@@ -270,9 +278,24 @@ impl Ledger {
     /// is given back, what was too little is a debt. A later word replaces an
     /// earlier one. Nothing happens to a call that has not left.
     pub fn used(&mut self, now: Moment, id: PermitId, used: &Cost) {
+        self.forget_estimate(id);
         let estimated = Dimension::AMOUNTS.into_iter();
         for dimension in estimated.filter(|dimension| dimension.is_estimated()) {
             self.correct(now, id, dimension, used.of(dimension));
+        }
+    }
+
+    /// Nothing of a permit's cost is a guess any more.
+    fn forget_estimate(&mut self, id: PermitId) {
+        let Some(permit) = self.permits.get_mut(&id) else {
+            return;
+        };
+        if let Some(estimate) = permit.estimate.take() {
+            for seat in &permit.seats {
+                if let Some(ledger) = self.scopes.at_mut(seat.place) {
+                    ledger.pool.remove(&estimate);
+                }
+            }
         }
     }
 
@@ -310,6 +333,7 @@ impl Ledger {
     /// if it had never been taken.
     pub fn withdraw(&mut self, now: Moment, id: PermitId) {
         self.version += 1;
+        self.forget_estimate(id);
         let Some(permit) = self.permits.remove(&id) else {
             debug_assert!(false, "{id:?} is not open");
             return;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::call::{Origin, PermitId, Rate, Reason};
+use super::call::{Call, Origin, PermitId, Rate, Reason};
 use super::discovery::Discovery;
 use super::feedback::Lesson;
 use super::gate::{Gate, Turn};
@@ -15,6 +15,7 @@ use super::limiter::{Limiter, Margins};
 use super::seats::Seats;
 use super::tally::Tally;
 use crate::cost::{Amounts, Cost, Counted, Dimension};
+use crate::estimate::Pool;
 use crate::id::Scope;
 use crate::policy::{Quota, ScopeLimits};
 use crate::time::{Moment, Span};
@@ -56,6 +57,8 @@ pub(super) struct ScopeLedger {
     pub(super) lesson: Option<Lesson>,
     /// Dimensions of which any call used something; requests first.
     pub(super) tallies: Vec<Tally>,
+    /// The calls in flight whose cost is a guess.
+    pub(super) pool: Pool,
     pub(super) refusals: u64,
     pub(super) echoes: u64,
     pub(super) refused_at: Option<Moment>,
@@ -90,6 +93,7 @@ impl ScopeLedger {
             history: History::default(),
             lesson: None,
             tallies: vec![Tally::new(Dimension::Requests)],
+            pool: Pool::default(),
             refusals: 0,
             echoes: 0,
             refused_at: None,
@@ -169,22 +173,22 @@ impl ScopeLedger {
     }
 
     /// What stands in the way of a call; of several things the one that lasts longest.
-    pub(super) fn block(
-        &self,
-        now: Moment,
-        cost: &Cost,
-        priority: Priority,
-        probe_safe: bool,
-    ) -> Option<(Reason, Moment)> {
-        let first = self.shut(now, priority, probe_safe);
+    pub(super) fn block(&self, now: Moment, call: &Call<'_>) -> Option<(Reason, Moment)> {
+        let first = self.shut(now, call.priority, call.probe_safe);
         if first.is_some_and(|(_, until)| until == Moment::NEVER) {
             // Nothing lasts longer, so nothing else need be asked.
             return first;
         }
         let quotas = self.limiters.iter().filter_map(|limiter| {
             let dimension = limiter.dimension();
+            let units = call.cost.of(dimension);
             let (reserved, taken) = self.promised(dimension);
-            limiter.block(now, cost.of(dimension), reserved, taken)
+            // Each call reserves what is likely; together they may use more.
+            let margin = match call.estimate {
+                Some(estimate) if 0 < units => self.pool.margin_with(estimate, dimension),
+                _ => 0,
+            };
+            limiter.block(now, units, reserved + margin, taken + margin)
         });
         let learnt = self
             .discovery

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Ledger;
-use super::call::Origin;
+use super::call::{Call, Origin};
 use super::discovery::Discovery;
 use super::gate::Gate;
 use super::limiter::Limiter;
@@ -251,7 +251,14 @@ fn show(now: Moment, ledger: &ScopeLedger) -> ScopeState {
         .iter()
         .zip(&quotas)
         .min_by_key(|(_, quota)| quota.share_left());
-    let block = ledger.block(now, &Cost::ONE, Priority::Normal, true);
+    let ordinary = Call {
+        scopes: &[],
+        cost: Cost::ONE,
+        estimate: None,
+        priority: Priority::Normal,
+        probe_safe: true,
+    };
+    let block = ledger.block(now, &ordinary);
     let reset_after = binding.and_then(|(limiter, quota)| {
         let told = limiter.told.reset_at().filter(|reset| now < *reset);
         let own = limiter.next_freed(now);

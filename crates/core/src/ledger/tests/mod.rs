@@ -73,6 +73,7 @@ fn read(scopes: &[Scope]) -> Call<'_> {
     Call {
         scopes,
         cost: Cost::ONE,
+        estimate: None,
         priority: Priority::Normal,
         probe_safe: true,
     }
