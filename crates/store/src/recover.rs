@@ -73,11 +73,11 @@ pub(crate) fn rebase_all(db: &Connection, rebase: &Rebase, horizon: Span) -> Res
     let since = since(rebase.wall, horizon);
     for account in senders(db)? {
         for stored in sends(db, &account, since)? {
-            attempt::rebase(db, &account, stored, rebase)?;
+            attempt::rebase(db, stored, rebase)?;
         }
     }
-    for (account, stored) in long_open_sends(db, None, since)? {
-        attempt::rebase(db, &account, stored, rebase)?;
+    for (_, stored) in long_open_sends(db, None, since)? {
+        attempt::rebase(db, stored, rebase)?;
     }
     for stored in open_actions(db, None)? {
         action::rebase(db, stored, rebase)?;

@@ -23,6 +23,12 @@ pub(crate) fn load(db: &Connection, id: ActionId) -> Result<Option<ActionRow>, E
     )
 }
 
+/// The greatest id of all.
+pub(crate) fn newest(db: &Connection) -> Result<Option<ActionId>, Error> {
+    let sql = "SELECT max(id) AS id FROM action";
+    Ok(row(db, sql, (), |columns| columns.maybe("id"))?.flatten())
+}
+
 pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<ActionRow>, Error> {
     let requested: Vec<u8> = columns.get("requested")?;
     let requested =
