@@ -180,7 +180,9 @@ fn open_actions(
     account: Option<&Account>,
 ) -> Result<Vec<Stamped<ActionRow>>, Error> {
     let of = of(account, "account");
-    let sql = format!("SELECT * FROM action WHERE {of} AND open = 1 ORDER BY id");
+    // Without the hint SQLite walks through all actions to save itself the sorting.
+    let sql =
+        format!("SELECT * FROM action INDEXED BY action_open WHERE {of} AND open = 1 ORDER BY id");
     rows(db, &sql, [account.map(Account::as_str)], action::read)
 }
 
@@ -223,7 +225,8 @@ fn long_open_sends(
 ) -> Result<Vec<Of<AttemptRow>>, Error> {
     let of = of(account, "action.account");
     let sql = format!(
-        "SELECT attempt.* FROM action CROSS JOIN attempt ON attempt.action = action.id
+        "SELECT attempt.* FROM action INDEXED BY action_open
+         CROSS JOIN attempt ON attempt.action = action.id
          WHERE {of} AND action.open = 1
             AND attempt.certainty IS NULL AND attempt.opened_wall < ?2
          ORDER BY attempt.opened_wall"
@@ -242,7 +245,8 @@ fn open_questions(
 ) -> Result<Vec<Of<EscalationRow>>, Error> {
     let of = of(account, "account");
     let sql = format!(
-        "SELECT * FROM escalation WHERE {of} AND account IS NOT NULL AND chosen IS NULL ORDER BY id"
+        "SELECT * FROM escalation INDEXED BY escalation_open
+         WHERE {of} AND account IS NOT NULL AND chosen IS NULL ORDER BY id"
     );
     rows(db, &sql, [account.map(Account::as_str)], |columns| {
         let account = columns.name("account", Account::new)?;

@@ -12,8 +12,6 @@ use crate::codec::{Word, decode_requested, encode_requested};
 use crate::db::{Col, Columns, row};
 use crate::error::Error;
 
-pub(crate) const SELECT: &str = "SELECT * FROM action";
-
 pub(crate) fn load(db: &Connection, id: ActionId) -> Result<Option<ActionRow>, Error> {
     row(
         db,
