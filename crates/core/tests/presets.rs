@@ -6,12 +6,12 @@
 //! mistake in one of the two.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use rategov_core::observe::dialect::{Dialect, FieldRule, MessageClock, Unit, What};
+use rategov_core::observe::dialect::{Dialect, FieldRule, MessageClock, Place, Unit, What};
 use rategov_core::observe::errors::ErrorRule;
 use rategov_core::observe::tables::{
     anthropic, anthropic_rules, generic, generic_rules, openai, openai_rules,
 };
-use rategov_core::observe::{Meaning, Reach};
+use rategov_core::observe::{Kind, Reach};
 use rategov_core::time::{Span, WallTime};
 use serde_json::Value;
 
@@ -38,14 +38,27 @@ fn reach(row: &Value) -> Option<Reach> {
     text(row, "scope").map(|word| Reach::parse(&word).unwrap())
 }
 
+fn place(row: &Value) -> Place {
+    match text(row, "header") {
+        Some(header) => Place::header(&header),
+        None => Place::Body {
+            path: text(row, "body").unwrap(),
+            beside: Vec::new(),
+        },
+    }
+}
+
 fn field(row: &Value) -> FieldRule {
     FieldRule {
-        header: text(row, "header").unwrap(),
         dimension: text(row, "dimension").unwrap_or_default(),
-        what: What::parse(&text(row, "what").unwrap()).unwrap(),
+        name: text(row, "name"),
         unit: text(row, "unit").map_or(Unit::Auto, |word| Unit::parse(&word).unwrap()),
         reach: reach(row).unwrap_or(Reach::Account),
         window: span(row, "window"),
+        ..FieldRule::new(
+            place(row),
+            What::parse(&text(row, "what").unwrap()).unwrap(),
+        )
     }
 }
 
@@ -56,9 +69,9 @@ fn error(row: &Value) -> ErrorRule {
             .map(|status| status.as_u64().unwrap().try_into().unwrap()),
         code: text(row, "code"),
         message: text(row, "message"),
-        meaning: Meaning::parse(&text(row, "meaning").unwrap()).unwrap(),
         reach: reach(row),
         wait: span(row, "wait"),
+        ..ErrorRule::of(Kind::parse(&text(row, "meaning").unwrap()).unwrap())
     }
 }
 

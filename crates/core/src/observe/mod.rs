@@ -11,8 +11,10 @@
 //! | `dates` | HTTP-dates and RFC 3339 times |
 //! | `retry_after` | `Retry-After` |
 //! | `structured`, `ratelimit_fields` | the `RateLimit` fields of the IETF drafts |
-//! | `dialect`, `readings`, `limit` | vendors' fields, described by data |
-//! | `errors` | what an error means, described by data |
+//! | `pairs`, `sign` | `key=value; key=value`, and yes, no, shares and codes |
+//! | `field`, `unit`, `name`, `dialect` | vendors' fields, described by data |
+//! | `gather`, `readings`, `limit`, `told` | from fields to limits, codes and signs |
+//! | `errors`, `kind` | what an error is, described by data, and what helps |
 //! | `prose` | a wait that is only written in an error message |
 //! | `wait` | which of several waits counts |
 //!
@@ -47,20 +49,30 @@ mod answer;
 mod dates;
 pub mod dialect;
 pub mod errors;
+mod field;
+mod gather;
+mod kind;
 mod limit;
+mod name;
+mod pairs;
 mod prose;
 mod quantity;
 mod ratelimit_fields;
 mod readings;
 pub mod retry_after;
+mod sign;
 mod structured;
 pub mod tables;
+mod told;
+mod unit;
 mod wait;
 
-pub use answer::{CODE_BYTES_MAX, MESSAGE_BYTES_MAX, read};
+pub use answer::{Answer, BodyValue, CODE_BYTES_MAX, MESSAGE_BYTES_MAX, read, read_answer};
 pub use dialect::Dialect;
 pub use errors::{ErrorBody, ErrorRule};
+pub use kind::{Advice, Kind};
 pub use readings::READINGS_MAX;
+pub use told::Figures;
 
 use crate::time::{Span, WallTime};
 
@@ -123,6 +135,8 @@ words! {
 pub struct Reading {
     /// What it counts: `requests`, `tokens`, `input_tokens`, …
     pub dimension: String,
+    /// How the provider or its preset calls it, where several count the same.
+    pub name: Option<String>,
     /// Whose limit it is.
     pub reach: Reach,
     /// Units per window.
@@ -131,10 +145,32 @@ pub struct Reading {
     pub remaining: Option<u64>,
     /// Until more (or all) of the quota is back, from when the provider answered.
     pub reset_after: Option<Span>,
+    /// Whether `reset_after` says when a bucket will be full again, and not when a
+    /// window ends.
+    pub refills: bool,
+    /// Until the call that was refused would fit, where the answer says what it asked for.
+    pub fits_after: Option<Span>,
     /// Length of the window, where the provider states it.
     pub window: Option<Span>,
     /// In words: `RateLimit header`, `x-ratelimit-remaining-requests`, …
     pub source: &'static str,
+}
+
+impl Reading {
+    /// How it is called.
+    pub fn label(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.dimension)
+    }
+
+    /// When it stops to stand in the way, as far as the provider says.
+    fn back_after(&self) -> Option<Span> {
+        self.fits_after.or(self.reset_after)
+    }
+
+    /// Whether it stood in the way of the call.
+    fn is_used_up(&self) -> bool {
+        self.remaining == Some(0) || self.fits_after.is_some()
+    }
 }
 
 /// Everything that one answer said.
@@ -144,6 +180,10 @@ pub struct Facts {
     pub status: u16,
     /// What it means.
     pub meaning: Meaning,
+    /// The same in the finest words, for people, presets and metrics.
+    pub kind: Kind,
+    /// What helps; `None` where nothing has to be helped.
+    pub advice: Option<Advice>,
     /// How long to wait before the next call, if the provider said so. Zero and
     /// past hints are `Some(Span::ZERO)`; absent or malformed ones are `None`.
     pub retry_after: Option<Span>,
@@ -151,8 +191,15 @@ pub struct Facts {
     pub retry_source: Option<&'static str>,
     /// Whose limit refused, if the answer refuses.
     pub reach: Reach,
+    /// In the preset's words, whose limit refused.
+    pub whose: Option<String>,
     /// The limits it described, most exact form first.
     pub readings: Vec<Reading>,
+    /// Limits that nobody is paced by: announced and not enforced, or of size zero,
+    /// which is how providers say that nothing is granted.
+    pub asides: Vec<Reading>,
+    /// Its figures that describe no limit.
+    pub figures: Figures,
     /// The provider's own error code, lower case, at most 100 bytes.
     pub error_code: Option<String>,
     /// The provider's own sentence about the error, at most 300 bytes, control characters replaced.
@@ -169,10 +216,15 @@ impl Facts {
         Facts {
             status,
             meaning,
+            kind: Kind::of(meaning),
+            advice: None,
             retry_after: None,
             retry_source: None,
             reach: Reach::Account,
+            whose: None,
             readings: Vec::new(),
+            asides: Vec::new(),
+            figures: Figures::default(),
             error_code: None,
             error_message: None,
             operation_id: None,
@@ -182,13 +234,11 @@ impl Facts {
 
     /// The limit that is used up and takes longest to come back: of several
     /// limits in one answer, this one decides (a token refusal also carries the
-    /// reset of the requests, which is not the one to wait for).
+    /// reset of the requests, which is not the one to wait for). A bucket with too
+    /// little left for the call counts like an empty one.
     pub fn exhausted(&self) -> Option<&Reading> {
-        let used_up = self
-            .readings
-            .iter()
-            .filter(|reading| reading.remaining == Some(0));
-        used_up.max_by_key(|reading| reading.reset_after)
+        let used_up = self.readings.iter().filter(|reading| reading.is_used_up());
+        used_up.max_by_key(|reading| reading.back_after())
     }
 
     /// The status that `retry_statuses` of the policy speak of: a preset may

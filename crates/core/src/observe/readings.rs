@@ -1,54 +1,69 @@
-//! Header fields become readings: what belongs to one limit is put together.
+//! Fields become readings: what belongs to one limit is put together.
 //!
-//! Fields of one family, dimension and reach describe one limit: what
+//! Fields of one family, dimension, reach and name describe one limit: what
 //! `x-ratelimit-limit-tokens`, `-remaining-tokens` and `-reset-tokens` say is
 //! one [`Reading`]. Families stay apart, because a server that sends two of
 //! them may mean two limits.
+//!
+//! What nobody is paced by is kept apart as well: limits that are announced and
+//! not enforced, and those of which nothing is granted.
 
-use super::dialect::{Dialect, FieldRule, What};
+use super::dialect::{FieldRule, Standing, What, fill_name};
 use super::limit::Limit;
-use super::{AnsweredAt, Malformed, Reach, Reading, ratelimit_fields as ietf, text};
+use super::{AnsweredAt, Reading, ratelimit_fields as ietf};
 
 /// Most readings of one answer; a provider with more limits is read in part.
 pub const READINGS_MAX: usize = 32;
 
-/// Reads every field that the dialect knows, the fullest readings first. Cost:
-/// O(fields × log rules).
-pub(crate) fn read(
-    headers: &[(&str, &[u8])],
-    dialect: &Dialect,
-    at: AnsweredAt,
-    malformed: &mut Malformed,
-) -> Vec<Reading> {
-    let mut limits: Vec<Limit<'_>> = Vec::new();
-    let mut structured: Vec<Structured<'_>> = Vec::new();
-    for (name, value) in headers {
-        let Some(rule) = dialect.rule(name) else {
-            continue;
-        };
-        let taken = text(value).and_then(|value| match rule.what {
-            What::Retry => Some(()),
-            What::State | What::Policy => match Structured::of(&mut structured, rule) {
+/// The limits of one answer while its fields come in.
+#[derive(Default)]
+pub(crate) struct Limits<'a> {
+    limits: Vec<Limit<'a>>,
+    structured: Vec<Structured<'a>>,
+}
+
+impl<'a> Limits<'a> {
+    /// Takes one value. `None` if it does not match its grammar; what is beyond
+    /// the bound is not read.
+    pub(crate) fn take(
+        &mut self,
+        rule: &'a FieldRule,
+        name: Option<String>,
+        value: &str,
+        at: AnsweredAt,
+    ) -> Option<()> {
+        match rule.what {
+            What::State | What::Policy => match Structured::of(&mut self.structured, rule) {
                 Some(pair) => pair.take(rule.what, value),
                 None => Some(()),
             },
-            _ => match Limit::of(&mut limits, rule) {
+            _ => match Limit::of(&mut self.limits, rule, name) {
                 Some(limit) => limit.take(rule, value, at),
                 None => Some(()),
             },
-        });
-        if taken.is_none() {
-            malformed.note(&rule.header);
         }
     }
-    let mut readings = finish(limits, structured);
-    // Stable: among equals the order of the answer stays.
-    readings.sort_by_key(|reading| std::cmp::Reverse(known(reading)));
-    readings.truncate(READINGS_MAX);
-    readings
+
+    /// The readings that calls are paced by, and those beside them; of each the
+    /// fullest first.
+    pub(crate) fn finish(self) -> (Vec<Reading>, Vec<Reading>) {
+        let mut all = put_together(self.limits, self.structured);
+        // Stable: among equals the order of the answer stays.
+        all.sort_by_key(|(_, reading)| std::cmp::Reverse(known(reading)));
+        all.truncate(READINGS_MAX);
+        let counts = |(standing, reading): &(Standing, Reading)| {
+            *standing == Standing::Enforced && reading.limit != Some(0)
+        };
+        let (readings, asides): (Vec<_>, Vec<_>) = all.into_iter().partition(counts);
+        let bare = |all: Vec<(Standing, Reading)>| all.into_iter().map(|(_, r)| r).collect();
+        (bare(readings), bare(asides))
+    }
 }
 
-fn finish(limits: Vec<Limit<'_>>, structured: Vec<Structured<'_>>) -> Vec<Reading> {
+fn put_together(
+    limits: Vec<Limit<'_>>,
+    structured: Vec<Structured<'_>>,
+) -> Vec<(Standing, Reading)> {
     let mut readings = Vec::new();
     // The three fields of the older drafts are a state without a name; their
     // policies stand in a field of their own since revision -04.
@@ -56,18 +71,13 @@ fn finish(limits: Vec<Limit<'_>>, structured: Vec<Structured<'_>>) -> Vec<Readin
         .into_iter()
         .partition(|limit| limit.source == ietf::SOURCE);
     let mut old_ietf = old_ietf;
-    for Structured {
-        reach,
-        states,
-        mut policies,
-        ..
-    } in structured
-    {
+    for mut pair in structured {
+        let reach = pair.rule.reach;
         let nameless = old_ietf.iter_mut().find(|limit| limit.reach == reach);
-        if let (true, Some(limit)) = (states.is_empty(), nameless) {
-            limit.policies.append(&mut policies);
+        if let (true, Some(limit)) = (pair.states.is_empty(), nameless) {
+            limit.policies.append(&mut pair.policies);
         }
-        readings.extend(ietf::join(states, policies, reach));
+        readings.extend(pair.finish());
     }
     readings.extend(old_ietf.into_iter().chain(vendor).flat_map(Limit::finish));
     readings
@@ -89,7 +99,7 @@ fn known(reading: &Reading) -> usize {
 /// `RateLimit` and `RateLimit-Policy` of one prefix.
 struct Structured<'a> {
     prefix: &'a str,
-    reach: Reach,
+    rule: &'a FieldRule,
     states: Vec<ietf::State>,
     policies: Vec<ietf::Policy>,
 }
@@ -100,7 +110,8 @@ impl<'a> Structured<'a> {
         all: &'l mut Vec<Structured<'a>>,
         rule: &'a FieldRule,
     ) -> Option<&'l mut Structured<'a>> {
-        let prefix = rule.header.strip_suffix("-policy").unwrap_or(&rule.header);
+        let label = rule.place.label();
+        let prefix = label.strip_suffix("-policy").unwrap_or(label);
         let at = match all.iter().position(|known| known.prefix == prefix) {
             Some(at) => at,
             None if all.len() == READINGS_MAX => return None,
@@ -108,7 +119,7 @@ impl<'a> Structured<'a> {
                 let (states, policies) = (Vec::new(), Vec::new());
                 all.push(Structured {
                     prefix,
-                    reach: rule.reach,
+                    rule,
                     states,
                     policies,
                 });
@@ -129,16 +140,35 @@ impl<'a> Structured<'a> {
         self.policies.truncate(READINGS_MAX);
         Some(())
     }
+
+    fn finish(self) -> Vec<(Standing, Reading)> {
+        let rule = self.rule;
+        let mut readings = ietf::join(self.states, self.policies, rule.reach);
+        for reading in &mut readings {
+            // The field may name a unit of its own; silence means the rule's.
+            if reading.dimension == ietf::REQUESTS {
+                rule.dimension.clone_into(&mut reading.dimension);
+            }
+            if let Some(template) = &rule.name {
+                let own = reading.name.take();
+                let part = |part: &str| own.as_deref().filter(|_| part == "name");
+                reading.name = fill_name(template, part);
+            }
+        }
+        let standing = |reading| (rule.standing, reading);
+        readings.into_iter().map(standing).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::tables;
+    use crate::observe::dialect::{MessageClock, Place};
+    use crate::observe::{Answer, Dialect, Malformed, gather::gather, tables};
     use crate::time::{Span, WallTime};
 
     /// 2026-12-01T12:00:00Z.
-    const NOON: AnsweredAt = AnsweredAt(WallTime::from_secs(1_796_126_400));
+    const NOON: WallTime = WallTime::from_secs(1_796_126_400);
 
     fn lines(dialect: &Dialect, fields: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
         let headers: Vec<_> = fields.iter().map(|(n, v)| (*n, v.as_bytes())).collect();
@@ -153,8 +183,15 @@ mod tests {
                 r.dimension, r.source
             )
         };
-        let readings = read(&headers, dialect, NOON, &mut malformed);
-        (readings.iter().map(line).collect(), malformed.0)
+        let answer = Answer {
+            status: 200,
+            headers: &headers,
+            error: None,
+            values: &[],
+            arrived: NOON,
+        };
+        let gathered = gather(&answer, dialect, AnsweredAt(NOON), &mut malformed);
+        (gathered.readings.iter().map(line).collect(), malformed.0)
     }
 
     #[track_caller]
@@ -326,18 +363,39 @@ mod tests {
         );
     }
 
+    /// A dialect of these rows: header, dimension, what, and how the limit is called.
+    fn dialect(rows: &[(&str, &str, What, Option<&str>)]) -> Dialect {
+        let rule = |(header, dimension, what, name): &(&str, &str, What, Option<&str>)| FieldRule {
+            dimension: (*dimension).to_owned(),
+            name: name.map(str::to_owned),
+            ..FieldRule::new(Place::header(header), *what)
+        };
+        Dialect::new(rows.iter().map(rule).collect(), MessageClock::Unknown).unwrap()
+    }
+
+    fn names(dialect: &Dialect, fields: &[(&str, &str)]) -> Vec<String> {
+        let headers: Vec<_> = fields.iter().map(|(n, v)| (*n, v.as_bytes())).collect();
+        let answer = Answer {
+            status: 200,
+            headers: &headers,
+            error: None,
+            values: &[],
+            arrived: NOON,
+        };
+        let gathered = gather(
+            &answer,
+            dialect,
+            AnsweredAt(NOON),
+            &mut Malformed::default(),
+        );
+        let name = |r: &Reading| format!("{}={:?}", r.label(), r.remaining.unwrap_or_default());
+        gathered.readings.iter().map(name).collect()
+    }
+
     #[test]
     fn used_of_limit_becomes_what_is_left() {
-        let rule = FieldRule {
-            header: "x-shopify-shop-api-call-limit".into(),
-            dimension: "requests".into(),
-            what: What::UsedOfLimit,
-            unit: crate::observe::dialect::Unit::Auto,
-            reach: Reach::Account,
-            window: None,
-        };
-        let clock = crate::observe::dialect::MessageClock::Unknown;
-        let shopify = Dialect::new(vec![rule], clock).unwrap();
+        let name = "x-shopify-shop-api-call-limit";
+        let shopify = dialect(&[(name, "requests", What::UsedOfLimit, None)]);
         let field = |value| [("X-Shopify-Shop-Api-Call-Limit", value)];
         let source = "requests (the provider's rate-limit header)";
         assert_eq!(
@@ -348,9 +406,112 @@ mod tests {
             lines(&shopify, &field("41/40")).0,
             [format!("0/40 - - {source}")]
         );
+        assert_eq!(lines(&shopify, &field("32 of 40")).1, [name]);
+    }
+
+    #[test]
+    fn what_is_used_leaves_the_rest_of_the_limit() {
+        let rows = [
+            ("x-limit", "requests", What::Limit, None),
+            ("x-used", "requests", What::Used, None),
+        ];
+        let fields = [("x-limit", "600"), ("x-used", "5")];
+        assert_eq!(names(&dialect(&rows), &fields), ["requests=595"]);
+    }
+
+    #[test]
+    fn one_field_name_may_stand_for_many_limits_each_with_its_name() {
+        let keyed = |key: &str, what| FieldRule {
+            key: Some(key.to_owned()),
+            dimension: "requests".to_owned(),
+            name: Some("{name}".to_owned()),
+            ..FieldRule::new(Place::header("zendesk-ratelimit-*"), what)
+        };
+        let rules = vec![
+            keyed("total", What::Limit),
+            keyed("remaining", What::Remaining),
+        ];
+        let zendesk = Dialect::new(rules, MessageClock::Unknown).unwrap();
+        let fields = [
+            (
+                "Zendesk-RateLimit-tickets-index",
+                "total=100; remaining=98; resets=37",
+            ),
+            ("zendesk-ratelimit-users", "total=5; remaining=0"),
+        ];
+        assert_eq!(names(&zendesk, &fields), ["tickets-index=98", "users=0"]);
+        let odd = [("zendesk-ratelimit-odd", "ninety-eight")];
+        assert_eq!(lines(&zendesk, &odd).1, ["zendesk-ratelimit-"]);
+    }
+
+    #[test]
+    fn a_limit_is_called_by_its_bucket_where_the_answer_names_it() {
+        let name = Some("bucket:{x-ratelimit-bucket}");
+        let discord = dialect(&[("x-ratelimit-remaining", "requests", What::Remaining, name)]);
+        let left = ("x-ratelimit-remaining", "3");
+        let named = [left, ("X-RateLimit-Bucket", "b7f0e1")];
+        assert_eq!(names(&discord, &named), ["bucket:b7f0e1=3"]);
+        assert_eq!(names(&discord, &[left]), ["requests=3"]);
+    }
+
+    #[test]
+    fn what_is_announced_and_not_enforced_is_told_and_never_waited_for() {
+        let announced = FieldRule {
+            dimension: "requests".to_owned(),
+            name: Some("beta:{name}".to_owned()),
+            standing: Standing::Announced,
+            ..FieldRule::new(Place::header("beta-ratelimit"), What::State)
+        };
+        let jira = Dialect::new(vec![announced], MessageClock::Unknown).unwrap();
+        let headers: [(&str, &[u8]); 1] = [("Beta-RateLimit", br#""tenant-app-quota";r=0;t=2650"#)];
+        let facts = crate::observe::read(200, &headers, None, &jira, &[], NOON);
+        assert!(facts.readings.is_empty() && facts.exhausted().is_none());
+        let [aside] = &facts.asides[..] else {
+            panic!("{:?}", facts.asides);
+        };
         assert_eq!(
-            lines(&shopify, &field("32 of 40")).1,
-            ["x-shopify-shop-api-call-limit"]
+            (aside.label(), aside.remaining),
+            ("beta:tenant-app-quota", Some(0))
         );
+    }
+
+    #[test]
+    fn minus_one_is_not_known_and_zero_is_nothing_granted() {
+        let unknown = [("x-ratelimit-limit", "-1"), ("x-ratelimit-remaining", "-1")];
+        check(&[&unknown[..], &[("x-ratelimit-reset", "0")]].concat(), &[]);
+        check(
+            &[("x-ratelimit-remaining", "-1"), ("x-ratelimit-limit", "9")],
+            &["-/9 - - requests (X-RateLimit header)"],
+        );
+        let headers: [(&str, &[u8]); 1] = [("x-ratelimit-limit", b"0")];
+        let facts = crate::observe::read(429, &headers, None, &tables::generic(), &[], NOON);
+        assert!(facts.readings.is_empty());
+        assert_eq!(facts.asides[0].limit, Some(0));
+    }
+
+    #[test]
+    fn a_bucket_with_too_little_for_the_call_says_when_it_fits() {
+        let rows = [
+            ("x-max", "points", What::Limit, None),
+            ("x-left", "points", What::Remaining, None),
+            ("x-rate", "points", What::Restore, None),
+            ("x-asked", "points", What::Asked, None),
+        ];
+        let read = |asked: &str, rate: &str| {
+            let fields = [
+                ("x-max", "1000.0"),
+                ("x-left", "118.0"),
+                ("x-rate", rate),
+                ("x-asked", asked),
+            ];
+            let headers: Vec<_> = fields.iter().map(|(n, v)| (*n, v.as_bytes())).collect();
+            let facts = crate::observe::read(429, &headers, None, &dialect(&rows), &[], NOON);
+            (facts.readings[0].fits_after, facts.retry_after)
+        };
+        let wait = Some(Span::from_millis(1_680));
+        assert_eq!(read("202", "50.0"), (wait, wait));
+        assert_eq!(read("118", "50.0"), (None, None));
+        assert_eq!(read("202", "0"), (None, None));
+        assert!(read("99999999999999999999", "0.000001").0.is_some());
     }
 }

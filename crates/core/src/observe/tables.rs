@@ -8,23 +8,23 @@
 //! The generic dialect also knows the field names of OpenAI and Anthropic: they
 //! are used by many compatible servers and mean nothing else anywhere.
 
-use super::Meaning::{self, *};
+use super::Kind::{self, *};
 use super::Reach;
 use super::dialect::Unit::{self, Auto, GoDuration, Millis, Rfc3339, Seconds};
-use super::dialect::What::{self, *};
-use super::dialect::{Dialect, FieldRule, MessageClock};
+use super::dialect::What::{self, Full, Limit, Policy, Remaining, Reset, Retry, State};
+use super::dialect::{Dialect, FieldRule, MessageClock, Place};
 use super::errors::ErrorRule;
 use crate::time::Span;
 
 /// Header, dimension, what it carries, how times are written.
 type Field = (&'static str, &'static str, What, Unit);
 
-/// Status, code or type, piece of the message, meaning, reach, documented wait.
+/// Status, code or type, piece of the message, kind, reach, documented wait.
 type Row = (
     Option<u16>,
     Option<&'static str>,
     Option<&'static str>,
-    Meaning,
+    Kind,
     Option<Reach>,
     Option<Span>,
 );
@@ -126,12 +126,11 @@ pub fn anthropic() -> Dialect {
 
 fn rules(fields: &[Field], reach: Reach, window: Option<Span>) -> Vec<FieldRule> {
     let rule = |&(header, dimension, what, unit): &Field| FieldRule {
-        header: header.to_owned(),
         dimension: dimension.to_owned(),
-        what,
         unit,
         reach,
         window: window.filter(|_| what == Limit),
+        ..FieldRule::new(Place::header(header), what)
     };
     fields.iter().map(rule).collect()
 }
@@ -241,13 +240,13 @@ pub fn anthropic_rules() -> Vec<ErrorRule> {
 }
 
 fn table(rows: &[Row]) -> Vec<ErrorRule> {
-    let rule = |&(status, code, message, meaning, reach, wait): &Row| ErrorRule {
+    let rule = |&(status, code, message, kind, reach, wait): &Row| ErrorRule {
         status,
         code: code.map(str::to_owned),
         message: message.map(str::to_owned),
-        meaning,
         reach,
         wait,
+        ..ErrorRule::of(kind)
     };
     rows.iter().map(rule).collect()
 }

@@ -14,7 +14,7 @@
 //! wait, so 900.41 s. Worked (two limits): 40 requests left, back in 1 s, and 0
 //! tokens left, back in 8 s: a refusal without a hint means 8 s.
 
-use super::dialect::{Dialect, What};
+use super::dialect::{Dialect, FieldRule, What};
 use super::retry_after::{self, Hint};
 use super::{AnsweredAt, Malformed, Reading, text, values};
 use crate::time::Span;
@@ -22,11 +22,12 @@ use crate::time::Span;
 /// A wait, and in words where it comes from.
 pub(crate) type Wait = (Span, &'static str);
 
-/// The longest wait that a header field names.
+/// The longest wait that a header field names; `vendor` is that of the
+/// provider's own fields.
 pub(crate) fn from_headers(
     status: u16,
     headers: &[(&str, &[u8])],
-    dialect: &Dialect,
+    vendor: Option<Span>,
     at: AnsweredAt,
     malformed: &mut Malformed,
 ) -> Option<Wait> {
@@ -44,20 +45,12 @@ pub(crate) fn from_headers(
     if standard.malformed {
         malformed.note("retry-after");
     }
-    let mut longest = standard.wait.map(|wait| (wait, retry_after_source(status)));
-    for (name, value) in headers {
-        let Some(rule) = dialect.rule(name).filter(|rule| rule.what == What::Retry) else {
-            continue;
-        };
-        match text(value).and_then(|value| rule.unit.span(value, at)) {
-            Some(wait) if longest.is_none_or(|(known, _)| wait > known) => {
-                longest = Some((wait, "the provider's retry header"));
-            }
-            Some(_) => {}
-            None => malformed.note(&rule.header),
-        }
+    let standard = standard.wait.map(|wait| (wait, retry_after_source(status)));
+    let vendor = vendor.map(|wait| (wait, "the provider's retry header"));
+    match (standard, vendor) {
+        (Some(standard), Some(vendor)) if standard.0 < vendor.0 => Some(vendor),
+        (standard, vendor) => standard.or(vendor),
     }
-    longest
 }
 
 /// In words where the standard field came from, as R-LEDGER-3 shows it.
@@ -82,14 +75,16 @@ pub(crate) fn until_reset(
     dialect: &Dialect,
     reading: &Reading,
 ) -> Option<Span> {
-    let is_epoch = |(name, value): &(&str, &[u8])| {
-        dialect.rule(name).is_some_and(|rule| {
-            let of_it = rule.dimension == reading.dimension && rule.reach == reading.reach;
-            let tells = matches!(rule.what, What::Reset | What::Full);
-            of_it && tells && text(value).is_some_and(|value| rule.unit.is_whole_epoch(value))
-        })
+    let tells = |rule: &FieldRule, value: &[u8]| {
+        let of_it = rule.dimension == reading.dimension && rule.reach == reading.reach;
+        let tells = of_it && matches!(rule.what, What::Reset | What::Full);
+        tells && text(value).is_some_and(|value| rule.unit.is_whole_epoch(value))
     };
-    let reset = reading.reset_after?;
+    let is_epoch = |(name, value): &(&str, &[u8])| {
+        let (rules, _) = dialect.rules(name);
+        rules.iter().any(|rule| tells(rule, value))
+    };
+    let reset = reading.back_after()?;
     // A moment that is past needs no second more: it is no hint any longer.
     if reset.is_zero() || !headers.iter().any(is_epoch) {
         return Some(reset);

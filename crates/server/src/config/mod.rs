@@ -29,6 +29,7 @@ pub(crate) mod place;
 pub mod presets;
 pub mod secret;
 pub mod settings;
+mod statuses;
 pub(crate) mod tree;
 pub mod units;
 pub mod words;

@@ -111,6 +111,7 @@ impl ProviderOptions {
             accounts: own.accounts,
             endpoints: own.endpoints,
             message_clock: own.message_clock.or(known.message_clock),
+            whose: own.whose.or(known.whose),
             fields: own.fields,
             errors: own.errors,
             sources: None,

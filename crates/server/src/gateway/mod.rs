@@ -17,6 +17,7 @@ pub mod address;
 mod admit;
 pub mod answer;
 mod attempt;
+pub mod body_path;
 pub mod counting;
 mod deliver;
 pub mod destination;
