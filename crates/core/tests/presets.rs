@@ -41,10 +41,7 @@ fn reach(row: &Value) -> Option<Reach> {
 fn place(row: &Value) -> Place {
     match text(row, "header") {
         Some(header) => Place::header(&header),
-        None => Place::Body {
-            path: text(row, "body").unwrap(),
-            beside: Vec::new(),
-        },
+        None => Place::Body(text(row, "body").unwrap()),
     }
 }
 

@@ -131,7 +131,11 @@ pub fn read_answer(answer: &Answer<'_>, dialect: &Dialect, rules: &[ErrorRule]) 
     .decide();
     let back = Return { named, reset };
     let advice = verdict.advice.or_else(|| kind::advice(kind, back));
-    let reach = exhausted.map(|reading| reading.reach).or(verdict.reach);
+    let of_limit = exhausted.map(|reading| reading.reach);
+    let reach = match verdict.names_the_limit {
+        true => verdict.reach.or(of_limit),
+        false => of_limit.or(verdict.reach),
+    };
     let reach = reach.unwrap_or_else(|| errors::usual_reach(meaning));
     let (code, message) = match is_error {
         true => (code(&case.body), message(&case.body, meaning)),

@@ -4,8 +4,9 @@
 //! states what each field carries and how, one [`FieldRule`] a row. A new
 //! provider is new rows, not new code.
 //!
-//! One header may have several rows, when several keys stand in its value. A
-//! name with an open end counts only where no row has the exact name.
+//! One header may have several rows: for several keys in its value, or for
+//! several cases, of which the first that applies is meant. A name with an open
+//! end counts only where no row has the exact name.
 
 use std::fmt;
 
@@ -95,7 +96,7 @@ impl Dialect {
         let (exact, headers) = (count(1), count(2));
         for (at, rule) in fields.iter().enumerate().take(headers) {
             let alike = |other: &&FieldRule| {
-                other.place == rule.place && other.key == rule.key && other.what == rule.what
+                other.reads_what(rule) && (other.beside == rule.beside || other.beside.is_empty())
             };
             let before = fields[..at].iter().rev();
             if before
@@ -164,7 +165,7 @@ fn order(rule: &FieldRule) -> (u8, &str) {
     match &rule.place {
         Place::Header(name) => (0, name),
         Place::OpenHeader(prefix) => (1, prefix),
-        Place::Body { .. } => (2, ""),
+        Place::Body(_) => (2, ""),
     }
 }
 
@@ -172,7 +173,7 @@ fn check(rule: &FieldRule) -> Result<(), DialectError> {
     let header_is_good = match &rule.place {
         Place::Header(name) => is_name(name),
         Place::OpenHeader(prefix) => is_name(prefix) && OPEN_BYTES_MIN <= prefix.len(),
-        Place::Body { path, .. } => path.starts_with('$'),
+        Place::Body(path) => path.starts_with('$'),
     };
     if !header_is_good {
         return Err(DialectError::Name(rule.place.label().to_owned()));
@@ -248,6 +249,19 @@ mod tests {
         let both = vec![keyed("total", What::Limit), keyed("left", What::Remaining)];
         let dialect = Dialect::new(both.clone(), MessageClock::Unknown).unwrap();
         assert_eq!(dialect.rules("x-a").0, both);
+    }
+
+    #[test]
+    fn one_field_may_have_a_rule_for_each_case_and_one_for_the_rest() {
+        let core = FieldRule {
+            beside: vec![("x-resource".into(), "core".into())],
+            ..rule("x-a")
+        };
+        let dialect = |fields| Dialect::new(fields, MessageClock::Unknown);
+        assert!(dialect(vec![core.clone(), rule("x-a")]).is_ok());
+        // Behind the rest no case is ever reached.
+        let twice = Err(DialectError::Twice("x-a".into()));
+        assert_eq!(dialect(vec![rule("x-a"), core]), twice);
     }
 
     #[test]

@@ -188,6 +188,8 @@ pub(crate) struct Case<'a> {
 pub(crate) struct Verdict<'r> {
     pub(crate) kind: Kind,
     pub(crate) reach: Option<Reach>,
+    /// The rule names the limit that is used up, so it knows best whose it is.
+    pub(crate) names_the_limit: bool,
     pub(crate) whose: Option<&'r str>,
     pub(crate) wait: Option<Span>,
     pub(crate) advice: Option<Advice>,
@@ -237,6 +239,7 @@ pub(crate) fn judge<'r>(case: &Case<'_>, rules: &'r [ErrorRule]) -> Option<Verdi
     Some(Verdict {
         kind: rule.kind,
         reach: rule.reach,
+        names_the_limit: rule.exhausted.is_some(),
         whose: rule.whose.as_deref(),
         wait: rule.wait,
         advice: rule.advice,
@@ -248,6 +251,7 @@ pub(crate) const fn by_status(status: u16) -> Verdict<'static> {
     Verdict {
         kind: Kind::of_status(status),
         reach: None,
+        names_the_limit: false,
         whose: None,
         wait: None,
         advice: None,

@@ -87,13 +87,9 @@ pub enum Place {
     Header(String),
     /// In header fields whose names begin like this and go on, in lower case.
     OpenHeader(String),
-    /// In the JSON body.
-    Body {
-        /// The way to it, `$.error.details[*].retryDelay`; whoever reads bodies knows the grammar.
-        path: String,
-        /// Keys beside the value, and a piece that each of them holds.
-        beside: Vec<(String, String)>,
-    },
+    /// In the JSON body. The way to it, `$.error.details[*].retryDelay`; whoever
+    /// reads bodies knows the grammar.
+    Body(String),
 }
 
 impl Place {
@@ -108,8 +104,7 @@ impl Place {
     /// What is named when the value is malformed.
     pub fn label(&self) -> &str {
         match self {
-            Place::Header(name) | Place::OpenHeader(name) => name,
-            Place::Body { path, .. } => path,
+            Place::Header(name) | Place::OpenHeader(name) | Place::Body(name) => name,
         }
     }
 }
@@ -128,6 +123,9 @@ pub enum Standing {
 pub struct FieldRule {
     /// Where the value stands.
     pub place: Place,
+    /// What else must be so: other header fields, or keys beside the value in its
+    /// body, and a piece that each of them holds, whatever the case.
+    pub beside: Vec<(String, String)>,
     /// The value is that of this key in `key=value; key=value`.
     pub key: Option<String>,
     /// What is counted: `requests`, `tokens`, `input_tokens`, … Empty where
@@ -148,10 +146,27 @@ pub struct FieldRule {
 }
 
 impl FieldRule {
+    /// Whether what must be so is so. `other` gives the value of a name.
+    pub fn applies<'v>(&self, other: impl Fn(&str) -> Option<&'v str>) -> bool {
+        let holds = |(name, piece): &(String, String)| {
+            let (value, piece) = (other(name).unwrap_or_default(), piece.as_bytes());
+            let mut parts = value.as_bytes().windows(piece.len().max(1));
+            parts.any(|part| part.eq_ignore_ascii_case(piece))
+        };
+        self.beside.iter().all(holds)
+    }
+
+    /// Whether two rows of one place read the same from it, so that only the
+    /// first of them that applies is meant.
+    pub(crate) fn reads_what(&self, other: &FieldRule) -> bool {
+        self.what == other.what && self.key == other.key
+    }
+
     /// A row that says nothing but this; the rest is to be set.
     pub fn new(place: Place, what: What) -> FieldRule {
         FieldRule {
             place,
+            beside: Vec::new(),
             key: None,
             dimension: String::new(),
             name: None,

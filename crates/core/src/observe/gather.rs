@@ -32,7 +32,12 @@ pub(crate) fn gather(
     };
     for (header, value) in answer.headers {
         let (rules, end) = dialect.rules(header);
-        for rule in rules {
+        for (at, rule) in rules.iter().enumerate() {
+            let applies = |rule: &FieldRule| rule.applies(|name| field(answer.headers, name));
+            let before = &rules[..at];
+            if !applies(rule) || before.iter().any(|it| it.reads_what(rule) && applies(it)) {
+                continue;
+            }
             let taken = text(value).and_then(|value| {
                 let name = name(rule, end, answer.headers);
                 gathering.take(rule, name, value)
@@ -95,12 +100,15 @@ fn name(rule: &FieldRule, end: &str, headers: &[(&str, &[u8])]) -> Option<String
     let end = end.to_ascii_lowercase();
     fill_name(rule.name.as_deref()?, |part| match part {
         "name" => Some(end.as_str()),
-        header => {
-            let mut fields = headers.iter();
-            let field = fields.find(|(name, _)| name.eq_ignore_ascii_case(header));
-            field.and_then(|(_, value)| text(value))
-        }
+        header => field(headers, header),
     })
+}
+
+/// The first value of a header field.
+fn field<'h>(headers: &[(&'h str, &'h [u8])], name: &str) -> Option<&'h str> {
+    let mut fields = headers.iter();
+    let field = fields.find(|(known, _)| known.eq_ignore_ascii_case(name));
+    field.and_then(|(_, value)| text(value))
 }
 
 /// Whether a cache gave this answer some time after the provider did.

@@ -22,7 +22,7 @@ use crate::time::Span;
 /// In words where a reading of this field comes from; also what keeps families apart.
 fn source(place: &Place) -> &'static str {
     match place {
-        Place::Body { .. } => "the provider's answer body",
+        Place::Body(_) => "the provider's answer body",
         Place::Header(h) | Place::OpenHeader(h) => match h {
             h if h.starts_with("ratelimit") => ietf::SOURCE,
             h if h.starts_with("x-ratelimit") || h.starts_with("x-rate-limit") => {

@@ -11,7 +11,9 @@
 use super::Kind::{self, *};
 use super::Reach;
 use super::dialect::Unit::{self, Auto, GoDuration, Millis, Rfc3339, Seconds};
-use super::dialect::What::{self, Full, Limit, Policy, Remaining, Reset, Retry, State};
+use super::dialect::What::{
+    self, Asked, Full, Limit, Policy, Remaining, Reset, Restore, Retry, State,
+};
 use super::dialect::{Dialect, FieldRule, MessageClock, Place};
 use super::errors::ErrorRule;
 use crate::time::Span;
@@ -89,6 +91,18 @@ const ANTHROPIC: &[Field] = &[
     ("anthropic-priority-output-tokens-reset", "priority_output_tokens", Full, Rfc3339),
 ];
 
+/// Places in bodies that mean the same wherever they are found: path, dimension,
+/// what it carries, how the limit is called.
+#[rustfmt::skip]
+const BODIES: &[(&str, &str, What, Option<&str>)] = &[
+    ("$.error.details[*].retryDelay", "", Retry, None),
+    ("$.error.availability.retry_after", "", Retry, None),
+    ("$.extensions.cost.throttleStatus.maximumAvailable", "points", Limit, Some("cost_points")),
+    ("$.extensions.cost.throttleStatus.currentlyAvailable", "points", Remaining, Some("cost_points")),
+    ("$.extensions.cost.throttleStatus.restoreRate", "points", Restore, Some("cost_points")),
+    ("$.extensions.cost.requestedQueryCost", "points", Asked, Some("cost_points")),
+];
+
 const MINUTE: Option<Span> = Some(Span::from_secs(60));
 
 /// Any provider: `Retry-After`, `RateLimit` in all revisions, `X-RateLimit-*`.
@@ -104,7 +118,17 @@ pub fn generic() -> Dialect {
         borrowed(OPENAI, None),
         borrowed(OPENAI_PROJECT, None),
         borrowed(ANTHROPIC, MINUTE),
+        bodies(),
     ])
+}
+
+fn bodies() -> Vec<FieldRule> {
+    let rule = |&(path, dimension, what, name): &(&str, &str, What, Option<&str>)| FieldRule {
+        dimension: dimension.to_owned(),
+        name: name.map(str::to_owned),
+        ..FieldRule::new(Place::Body(path.to_owned()), what)
+    };
+    BODIES.iter().map(rule).collect()
 }
 
 /// OpenAI: a bucket per model for requests and tokens, one per project for tokens.
@@ -257,7 +281,7 @@ mod tests {
 
     #[test]
     fn every_built_in_dialect_can_be_built() {
-        assert_eq!(generic().fields().len(), 13 + 9 + 18);
+        assert_eq!(generic().fields().len(), 13 + 9 + 18 + 6);
         assert_eq!(openai().fields().len(), 10);
         assert_eq!(anthropic().fields().len(), 19);
     }

@@ -74,7 +74,7 @@ impl Told {
             What::Retry => {
                 let wait = Some(rule.unit.span(value, at)?);
                 match rule.place {
-                    Place::Body { .. } => self.body_wait = self.body_wait.max(wait),
+                    Place::Body(_) => self.body_wait = self.body_wait.max(wait),
                     _ => self.header_wait = self.header_wait.max(wait),
                 }
             }

@@ -61,6 +61,11 @@ impl<'p> BodyPath<'p> {
         })
     }
 
+    /// Whether the body itself is to be a list.
+    pub fn starts_in_a_list(&self) -> bool {
+        matches!(self.steps.first(), Some(Step::Index(_) | Step::Each))
+    }
+
     /// The values it leads to, in the order of the body, without null.
     pub fn find<'v>(&self, root: &'v Value) -> Vec<Found<'v>> {
         let mut at: Vec<Found<'v>> = vec![(root, None)];

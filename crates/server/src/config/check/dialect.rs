@@ -77,7 +77,11 @@ fn field(options: &FieldOptions, place: Place<'_>, out: &mut Collector) -> Optio
         out.add(place.key("name").mark(), cause);
         return None;
     }
+    let beside = options.beside.iter().flat_map(|beside| beside.iter());
     Some(FieldRule {
+        beside: beside
+            .map(|(key, piece)| (key.to_owned(), piece.clone()))
+            .collect(),
         key: options.key.clone(),
         dimension: match what.is_of_a_limit() {
             true => options.dimension.clone()?,
@@ -104,32 +108,20 @@ fn field_place(
     place: Place<'_>,
     out: &mut Collector,
 ) -> Option<FieldPlace> {
-    let beside = options.beside.iter().flat_map(|beside| beside.iter());
     match (&options.header, &options.body) {
         (Some(_), Some(_)) => {
             let cause = "a field is in a `header` or in the `body`, not in both";
             out.add(place.key("body").mark(), cause);
             None
         }
-        (Some(header), None) => {
-            if options.beside.is_some() {
-                let cause = "only a value in the `body` has keys beside it";
-                out.add(place.key("where").mark(), cause);
-            }
-            Some(FieldPlace::header(header))
-        }
+        (Some(header), None) => Some(FieldPlace::header(header)),
         (None, Some(body)) if BodyPath::parse(body).is_none() => {
             let hint = "hint: write `$.error.code` or `$.items[*].status`";
             let cause = format!("this is not a path into a JSON text\n{hint}");
             out.add(place.key("body").mark(), cause);
             None
         }
-        (None, Some(body)) => Some(FieldPlace::Body {
-            path: body.clone(),
-            beside: beside
-                .map(|(key, piece)| (key.to_owned(), piece.clone()))
-                .collect(),
-        }),
+        (None, Some(body)) => Some(FieldPlace::Body(body.clone())),
         (None, None) => {
             if !place.has("header") && !place.has("body") {
                 let hint = "hint: write `header: x-ratelimit-remaining`";

@@ -19,7 +19,7 @@ pub struct FieldOptions {
     pub header: Option<String>,
     /// The place in the body, `$.error.details[*].retryDelay`.
     pub body: Option<String>,
-    /// For a place in the body: keys beside the value, and a piece that each of them holds.
+    /// What else must be so: other headers, or keys beside the value in the body, and a piece that each of them holds. Of several rows for one header the first that applies is meant.
     #[serde(rename = "where")]
     pub beside: Option<Named<String>>,
     /// The value is that of this key in `key=value; key=value`.
