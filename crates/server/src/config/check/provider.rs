@@ -158,6 +158,7 @@ fn provider(
         endpoints,
         unmatched_profile,
         path_prefix,
+        whose: options.whose,
         dialect,
         errors,
     })
