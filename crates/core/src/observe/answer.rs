@@ -7,8 +7,9 @@ use super::dialect::Dialect;
 use super::errors::{self, Case, ErrorBody, ErrorRule};
 use super::gather::{Gathered, gather};
 use super::kind::{self, Return};
+use super::told::Told;
 use super::wait::{self, Said};
-use super::{AnsweredAt, Facts, Kind, Malformed, Meaning, Reading, prose};
+use super::{AnsweredAt, Asides, Facts, Kind, Malformed, Meaning, Reading, prose};
 use crate::time::WallTime;
 
 /// Longest [`Facts::error_code`], in bytes.
@@ -81,10 +82,13 @@ pub fn read_answer(answer: &Answer<'_>, dialect: &Dialect, rules: &[ErrorRule]) 
         told,
     } = gather(answer, dialect, at, &mut malformed);
     let header = wait::from_headers(status, headers, told.header_wait, at, &mut malformed);
+    let mut asides = Asides {
+        limits: asides,
+        figures: told.figures,
+        whose: None,
+    };
     let mut facts = Facts {
         readings,
-        asides,
-        figures: told.figures,
         retry_after: header.map(|(wait, _)| wait),
         retry_source: header.map(|(_, source)| source),
         malformed: malformed.0,
@@ -93,7 +97,8 @@ pub fn read_answer(answer: &Answer<'_>, dialect: &Dialect, rules: &[ErrorRule]) 
     let own = Case::of(status, answer.error.as_ref(), &told);
     let is_error = own.is_some();
     let Some(mut case) = own.or_else(|| Case::of_members(status, &told)) else {
-        facts.kind = kind_of_success(&facts, told.replayed, told.near_limit);
+        facts.kind = kind_of_success(&facts.readings, &told);
+        facts.beside = asides.boxed();
         return facts;
     };
     let said = Said {
@@ -105,10 +110,11 @@ pub fn read_answer(answer: &Answer<'_>, dialect: &Dialect, rules: &[ErrorRule]) 
     let named = said.decide().map(|(wait, _)| wait);
     case.wait = named;
     case.readings = &facts.readings;
-    case.asides = &facts.asides;
+    case.asides = &asides.limits;
     let ruled = errors::judge(&case, rules);
     if ruled.is_none() && !is_error {
-        facts.kind = kind_of_success(&facts, told.replayed, told.near_limit);
+        facts.kind = kind_of_success(&facts.readings, &told);
+        facts.beside = asides.boxed();
         return facts;
     }
     let by_rule = ruled.is_some();
@@ -141,6 +147,7 @@ pub fn read_answer(answer: &Answer<'_>, dialect: &Dialect, rules: &[ErrorRule]) 
         true => (code(&case.body), message(&case.body, meaning)),
         false => (None, None),
     };
+    asides.whose = verdict.whose.map(str::to_owned);
     Facts {
         meaning,
         kind,
@@ -148,7 +155,7 @@ pub fn read_answer(answer: &Answer<'_>, dialect: &Dialect, rules: &[ErrorRule]) 
         retry_after: wait.map(|(wait, _)| wait),
         retry_source: wait.map(|(_, source)| source),
         reach,
-        whose: verdict.whose.map(str::to_owned),
+        beside: asides.boxed(),
         error_code: code,
         error_message: message,
         ..facts
@@ -156,7 +163,7 @@ pub fn read_answer(answer: &Answer<'_>, dialect: &Dialect, rules: &[ErrorRule]) 
 }
 
 /// What an answer is that is no error.
-fn kind_of_success(facts: &Facts, replayed: Option<bool>, near: Option<bool>) -> Kind {
+fn kind_of_success(readings: &[Reading], told: &Told) -> Kind {
     let is_near = |reading: &Reading| match (reading.remaining, reading.limit) {
         (Some(left), Some(limit)) => {
             let used = u128::from(limit.saturating_sub(left)) * 1_000;
@@ -164,12 +171,12 @@ fn kind_of_success(facts: &Facts, replayed: Option<bool>, near: Option<bool>) ->
         }
         _ => false,
     };
-    let share = facts.figures.used_permille;
-    if replayed == Some(true) {
+    let share = told.figures.used_permille;
+    if told.replayed == Some(true) {
         Kind::Replayed
-    } else if near == Some(true)
+    } else if told.near_limit == Some(true)
         || share.is_some_and(|share| NEAR_PERMILLE <= share)
-        || facts.readings.iter().any(is_near)
+        || readings.iter().any(is_near)
     {
         Kind::NearLimit
     } else {

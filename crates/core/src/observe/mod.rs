@@ -173,6 +173,31 @@ impl Reading {
     }
 }
 
+/// What an answer said that people want to know and nothing is decided by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asides {
+    /// Limits that nobody is paced by: announced and not enforced, or of size zero,
+    /// which is how providers say that nothing is granted.
+    pub limits: Vec<Reading>,
+    /// Figures that describe no limit.
+    pub figures: Figures,
+    /// In the preset's words, whose limit refused.
+    pub whose: Option<String>,
+}
+
+impl Asides {
+    const NONE: &'static Asides = &Asides {
+        limits: Vec::new(),
+        figures: Figures::NONE,
+        whose: None,
+    };
+
+    /// Boxed, if there is anything in them: few answers have any.
+    fn boxed(self) -> Option<Box<Asides>> {
+        (self != *Asides::NONE).then(|| Box::new(self))
+    }
+}
+
 /// Everything that one answer said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -191,15 +216,10 @@ pub struct Facts {
     pub retry_source: Option<&'static str>,
     /// Whose limit refused, if the answer refuses.
     pub reach: Reach,
-    /// In the preset's words, whose limit refused.
-    pub whose: Option<String>,
     /// The limits it described, most exact form first.
     pub readings: Vec<Reading>,
-    /// Limits that nobody is paced by: announced and not enforced, or of size zero,
-    /// which is how providers say that nothing is granted.
-    pub asides: Vec<Reading>,
-    /// Its figures that describe no limit.
-    pub figures: Figures,
+    /// What it said beside that; see [`Facts::asides`].
+    pub beside: Option<Box<Asides>>,
     /// The provider's own error code, lower case, at most 100 bytes.
     pub error_code: Option<String>,
     /// The provider's own sentence about the error, at most 300 bytes, control characters replaced.
@@ -221,15 +241,18 @@ impl Facts {
             retry_after: None,
             retry_source: None,
             reach: Reach::Account,
-            whose: None,
             readings: Vec::new(),
-            asides: Vec::new(),
-            figures: Figures::default(),
+            beside: None,
             error_code: None,
             error_message: None,
             operation_id: None,
             malformed: Vec::new(),
         }
+    }
+
+    /// What the answer said that nothing is decided by.
+    pub fn asides(&self) -> &Asides {
+        self.beside.as_deref().unwrap_or(Asides::NONE)
     }
 
     /// The limit that is used up and takes longest to come back: of several

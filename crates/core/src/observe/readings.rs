@@ -466,8 +466,8 @@ mod tests {
         let headers: [(&str, &[u8]); 1] = [("Beta-RateLimit", br#""tenant-app-quota";r=0;t=2650"#)];
         let facts = crate::observe::read(200, &headers, None, &jira, &[], NOON);
         assert!(facts.readings.is_empty() && facts.exhausted().is_none());
-        let [aside] = &facts.asides[..] else {
-            panic!("{:?}", facts.asides);
+        let [aside] = &facts.asides().limits[..] else {
+            panic!("{facts:?}");
         };
         assert_eq!(
             (aside.label(), aside.remaining),
@@ -486,7 +486,7 @@ mod tests {
         let headers: [(&str, &[u8]); 1] = [("x-ratelimit-limit", b"0")];
         let facts = crate::observe::read(429, &headers, None, &tables::generic(), &[], NOON);
         assert!(facts.readings.is_empty());
-        assert_eq!(facts.asides[0].limit, Some(0));
+        assert_eq!(facts.asides().limits[0].limit, Some(0));
     }
 
     #[test]

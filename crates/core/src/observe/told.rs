@@ -29,6 +29,14 @@ pub struct Figures {
     pub used_permille: Option<u64>,
 }
 
+impl Figures {
+    pub(crate) const NONE: Figures = Figures {
+        cost: None,
+        in_flight: None,
+        used_permille: None,
+    };
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Told {

@@ -19,7 +19,7 @@ const TEXT_BYTES_MAX: usize = 200;
 
 /// The fields: the user's over the preset's, field by field. Whoever writes a row
 /// for a header says all about that header.
-pub(super) fn dialect(
+pub(crate) fn dialect(
     written: &ProviderOptions,
     preset: Option<&ProviderOptions>,
     place: Place<'_>,
@@ -137,7 +137,7 @@ fn field_place(
 
 /// The error rules in the order in which they are tried: the user's, the
 /// preset's, then those that mean the same everywhere.
-pub(super) fn errors(
+pub(crate) fn errors(
     written: &ProviderOptions,
     preset: Option<(&str, &ProviderOptions)>,
     presets: &Presets,
