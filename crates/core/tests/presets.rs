@@ -20,6 +20,18 @@ fn preset(name: &str) -> Value {
     serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap()
 }
 
+/// Every preset, by its name.
+fn names() -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../providers");
+    let files = std::fs::read_dir(folder).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let names: Vec<String> = names
+        .filter_map(|name| name.strip_suffix(".yaml").map(str::to_owned))
+        .collect();
+    assert!(names.len() >= 3, "{names:?}");
+    names
+}
+
 fn text(row: &Value, key: &str) -> Option<String> {
     row.get(key).map(|value| value.as_str().unwrap().to_owned())
 }
@@ -110,7 +122,7 @@ fn the_presets_say_what_the_built_in_tables_say() {
 
 #[test]
 fn every_fact_names_a_source_and_every_source_has_a_day() {
-    for name in ["generic", "openai", "anthropic"] {
+    for name in &names() {
         let preset = preset(name);
         let sources = preset["sources"].as_object().unwrap();
         let mut unused: Vec<&str> = sources.keys().map(String::as_str).collect();

@@ -192,7 +192,12 @@ impl<'a> Limit<'a> {
             Vec::new()
         };
         let own = states.len();
-        let mut readings = ietf::join(states, self.policies, self.reach);
+        // Where nothing is granted, the policies behind it grant nothing either.
+        let policies = match self.limit {
+            Some(0) => Vec::new(),
+            _ => self.policies,
+        };
+        let mut readings = ietf::join(states, policies, self.reach);
         for reading in readings.iter_mut().take(own) {
             reading.window = reading.window.or(window).filter(|window| !window.is_zero());
             reading.refills = self.full.is_some() && self.reset <= self.full;

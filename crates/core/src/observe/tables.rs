@@ -149,8 +149,13 @@ pub fn anthropic() -> Dialect {
 }
 
 fn rules(fields: &[Field], reach: Reach, window: Option<Span>) -> Vec<FieldRule> {
+    let has_no_name = |header: &str| COMMON.iter().any(|field| field.0 == header);
     let rule = |&(header, dimension, what, unit): &Field| FieldRule {
         dimension: dimension.to_owned(),
+        name: match what {
+            Retry | State | Policy => None,
+            _ => has_no_name(header).then(|| "default".to_owned()),
+        },
         unit,
         reach,
         window: window.filter(|_| what == Limit),
@@ -230,8 +235,9 @@ const OPENAI_RULES: &[Row] = &[
     (Some(429), Some("organization_usage_limit_exceeded"), None, Billing, ACCOUNT, None),
     (Some(429), Some("insufficient_quota"), Some("billing"), Billing, ACCOUNT, None),
     (Some(429), Some("insufficient_quota"), None, QuotaExhausted, ACCOUNT, None),
-    // Before the rate: this refusal carries the code of a rate limit.
+    // Before the rate: these refusals carry the code of a rate limit.
     (Some(429), None, Some("request too large"), TooLarge, MODEL, None),
+    (Some(429), None, Some("per day"), QuotaExhausted, MODEL, None),
     (Some(429), Some("slow_down"), None, RateLimited, ACCOUNT, None),
     (Some(429), Some("rate_limit_exceeded"), None, RateLimited, MODEL, None),
     (Some(503), Some("server_is_overloaded"), None, Overloaded, None, None),
@@ -245,7 +251,9 @@ const ANTHROPIC_RULES: &[Row] = &[
     (Some(402), Some("billing_error"), None, Billing, ACCOUNT, None),
     (None, Some("rate_limit_error"), None, RateLimited, MODEL, None),
     (None, Some("overloaded_error"), None, Overloaded, None, None),
+    (Some(409), Some("conflict_error"), None, LockConflict, None, None),
     (Some(413), Some("request_too_large"), None, TooLarge, None, None),
+    (None, Some("timeout_error"), None, OutcomeUnknown, None, None),
 ];
 
 /// The generic error rules.

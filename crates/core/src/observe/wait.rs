@@ -4,7 +4,7 @@
 //!
 //! | wait | when |
 //! |---|---|
-//! | the longest of `Retry-After` and the vendor's own fields | a vendor's field never shortens the standard one |
+//! | the longest of `Retry-After` and the vendor's own fields | a vendor's field shortens the standard one only where that is the same wait rounded up |
 //! | the body's own field | if it is longer, or the same wait before rounding to whole seconds |
 //! | the message's sentence | if there is neither |
 //! | the reset of the limit that is used up | if a limit refused and there is none of the above |
@@ -47,10 +47,7 @@ pub(crate) fn from_headers(
     }
     let standard = standard.wait.map(|wait| (wait, retry_after_source(status)));
     let vendor = vendor.map(|wait| (wait, "the provider's retry header"));
-    match (standard, vendor) {
-        (Some(standard), Some(vendor)) if standard.0 < vendor.0 => Some(vendor),
-        (standard, vendor) => standard.or(vendor),
-    }
+    more_exact(standard, vendor)
 }
 
 /// In words where the standard field came from, as R-LEDGER-3 shows it.
@@ -127,15 +124,20 @@ impl Said {
     }
 }
 
-/// The body's wait if it is longer than the header's, or less than a second
-/// shorter: then the header is the same wait rounded up.
-fn more_exact(header: Option<Wait>, body: Option<Wait>) -> Option<Wait> {
-    match (header, body) {
-        (Some(header), Some(body)) => {
-            let rounded_up = header.0.saturating_sub(body.0) < Span::from_secs(1);
-            Some(if rounded_up { body } else { header })
+/// The finer wait if it is longer than the coarse one, or less than a second
+/// shorter: then the coarse one is the same wait rounded up to whole seconds.
+/// Equal waits are named by the coarse one, which is the standard's.
+fn more_exact(coarse: Option<Wait>, fine: Option<Wait>) -> Option<Wait> {
+    match (coarse, fine) {
+        (Some(coarse), Some(fine)) => {
+            let rounded_up = coarse.0.saturating_sub(fine.0) < Span::from_secs(1);
+            Some(if rounded_up && fine.0 != coarse.0 {
+                fine
+            } else {
+                coarse
+            })
         }
-        (header, body) => header.or(body),
+        (coarse, fine) => coarse.or(fine),
     }
 }
 
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vendors_field_lengthens_the_standard_one_and_never_shortens_it() {
+    fn a_vendors_field_lengthens_the_standard_one_or_says_what_was_rounded() {
         let both = |standard, vendor| {
             facts(
                 429,
@@ -203,6 +205,14 @@ mod tests {
         check(
             &both("2", "2500.5"),
             Some((2_500_500, "the provider's retry header")),
+        );
+        check(
+            &both("2", "1240"),
+            Some((1_240_000, "the provider's retry header")),
+        );
+        check(
+            &both("2", "1000"),
+            Some((2_000_000, "HTTP 429 Retry-After")),
         );
         check(
             &both("soon", "1500"),
@@ -318,7 +328,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_well_formed_retry_after_is_never_shortened(
+        fn a_well_formed_retry_after_is_never_shortened_by_a_second(
             standard in 0u64..100_000, vendor_ms in 0u64..100_000_000, reset in 0u64..100_000
         ) {
             let (standard_text, vendor) = (standard.to_string(), vendor_ms.to_string());
@@ -329,7 +339,8 @@ mod tests {
                 ("x-ratelimit-remaining", "0"),
                 ("x-ratelimit-reset", &reset),
             ], None);
-            prop_assert!(facts.retry_after >= Some(Span::from_secs(standard)));
+            let least = Span::from_secs(standard).saturating_sub(Span::from_millis(999));
+            prop_assert!(facts.retry_after >= Some(least));
         }
     }
 }
