@@ -28,6 +28,7 @@
 
 use std::fmt;
 
+pub use super::rule::ErrorRule;
 use super::told::Told;
 use super::{Advice, Kind, Meaning, Reach, Reading};
 use crate::time::Span;
@@ -62,112 +63,6 @@ impl fmt::Debug for ErrorBody<'_> {
             .finish()
     }
 }
-
-/// One row of an error table. What is `None` is not asked for; a rule that asks
-/// for nothing matches nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrorRule {
-    /// The status of the answer, or under a success status that of the body.
-    pub status: Option<u16>,
-    /// The code, the type or a further code, whatever its case.
-    pub code: Option<String>,
-    /// A piece of the message, whatever its case.
-    pub message: Option<String>,
-    /// A piece of a further code, whatever its case.
-    pub reason: Option<String>,
-    /// A limit of this name or dimension is used up; `any` for whichever.
-    pub exhausted: Option<String>,
-    /// The answer names a limit of exactly this size.
-    pub limit: Option<u64>,
-    /// The answer names a wait of at least this.
-    pub wait_from: Option<Span>,
-    /// A member of the batch has this status.
-    pub part: Option<u16>,
-    /// What it is.
-    pub kind: Kind,
-    /// Whose limit it is; `None` leaves it to the readings and the meaning.
-    pub reach: Option<Reach>,
-    /// The same in words.
-    pub whose: Option<String>,
-    /// How long to wait where the answer does not say and the documentation does.
-    pub wait: Option<Span>,
-    /// What helps, where it is not what usually does.
-    pub advice: Option<Advice>,
-}
-
-impl ErrorRule {
-    /// A rule of this kind that asks for nothing yet.
-    pub const fn of(kind: Kind) -> ErrorRule {
-        ErrorRule {
-            status: None,
-            code: None,
-            message: None,
-            reason: None,
-            exhausted: None,
-            limit: None,
-            wait_from: None,
-            part: None,
-            kind,
-            reach: None,
-            whose: None,
-            wait: None,
-            advice: None,
-        }
-    }
-
-    /// Whether the rule asks for anything.
-    pub fn asks(&self) -> bool {
-        let ErrorRule {
-            status,
-            code,
-            message,
-            reason,
-            exhausted,
-            limit,
-            wait_from,
-            part,
-            ..
-        } = self;
-        let words = [code, message, reason, exhausted];
-        words.iter().any(|word| word.is_some())
-            || [status, part].iter().any(|status| status.is_some())
-            || limit.is_some()
-            || wait_from.is_some()
-    }
-
-    fn matches(&self, case: &Case<'_>) -> bool {
-        let is_code = |code: &str| {
-            let told = case.told.reasons.iter().map(String::as_str);
-            let named = [case.body.code, case.body.kind].into_iter().flatten();
-            named.chain(told).any(|it| it.eq_ignore_ascii_case(code))
-        };
-        let in_reason = |piece: &str| {
-            let mut reasons = case.told.reasons.iter();
-            reasons.any(|reason| contains(&reason.to_ascii_lowercase(), piece))
-        };
-        let is_used_up = |name: &str| {
-            let used_up = case.readings.iter().filter(|reading| reading.is_used_up());
-            let mut names = used_up.map(|reading| (reading.label(), &*reading.dimension));
-            names.any(|(label, dimension)| [ANY, label, dimension].contains(&name))
-        };
-        let is_limit = |size: u64| {
-            let mut all = case.readings.iter().chain(case.asides);
-            all.any(|reading| reading.limit == Some(size))
-        };
-        self.asks()
-            && self.status.is_none_or(|status| status == case.status)
-            && self.code.as_deref().is_none_or(is_code)
-            && (self.message.as_deref()).is_none_or(|piece| contains(&case.message, piece))
-            && self.reason.as_deref().is_none_or(in_reason)
-            && self.exhausted.as_deref().is_none_or(is_used_up)
-            && self.limit.is_none_or(is_limit)
-            && (self.wait_from).is_none_or(|least| case.wait.is_some_and(|wait| least <= wait))
-            && (self.part).is_none_or(|status| case.told.parts.contains(&status))
-    }
-}
-
-/// What stands for whichever limit in [`ErrorRule::exhausted`].
-const ANY: &str = "any";
 
 /// An error that is being judged, with everything that rules can ask for.
 pub(crate) struct Case<'a> {
@@ -272,16 +167,6 @@ pub(crate) const fn usual_reach(meaning: Meaning) -> Reach {
 /// The first bytes of a text, at most `max`, cut between characters.
 pub(crate) fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
-}
-
-/// Whether a text in lower case holds a piece in any case, without a copy.
-fn contains(lower: &str, piece: &str) -> bool {
-    let piece = piece.as_bytes();
-    !piece.is_empty()
-        && lower
-            .as_bytes()
-            .windows(piece.len())
-            .any(|part| part.eq_ignore_ascii_case(piece))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 //! | `pairs`, `sign` | `key=value; key=value`, and yes, no, shares and codes |
 //! | `field`, `unit`, `name`, `dialect` | vendors' fields, described by data |
 //! | `gather`, `readings`, `limit`, `told` | from fields to limits, codes and signs |
-//! | `errors`, `kind` | what an error is, described by data, and what helps |
+//! | `rule`, `errors`, `kind` | what an error is, described by data, and what helps |
 //! | `prose` | a wait that is only written in an error message |
 //! | `wait` | which of several waits counts |
 //!
@@ -60,6 +60,7 @@ mod quantity;
 mod ratelimit_fields;
 mod readings;
 pub mod retry_after;
+mod rule;
 mod sign;
 mod structured;
 pub mod tables;

@@ -19,7 +19,7 @@ pub struct FieldOptions {
     pub header: Option<String>,
     /// The place in the body, `$.error.details[*].retryDelay`.
     pub body: Option<String>,
-    /// What else must be so: other headers, or keys beside the value in the body, and a piece that each of them holds. Of several rows for one header the first that applies is meant.
+    /// What else must be so: other headers or keys beside it hold a piece.
     #[serde(rename = "where")]
     pub beside: Option<Named<String>>,
     /// The value is that of this key in `key=value; key=value`.
@@ -28,7 +28,7 @@ pub struct FieldOptions {
     pub what: Option<Word<What>>,
     /// What is counted: `requests`, `tokens`, `input_tokens`, … Only for parts of a limit.
     pub dimension: Option<String>,
-    /// How the limit is called, where several count the same; `{name}`, `{OTHER-HEADER}` or the key beside a value of the body may stand in it.
+    /// How the limit is called, where several count the same; may hold `{…}`.
     pub name: Option<String>,
     /// How a time is written. Left out: told by form and magnitude.
     pub unit: Option<Word<Unit>>,
@@ -36,7 +36,7 @@ pub struct FieldOptions {
     pub scope: Option<Word<Reach>>,
     /// The length of the window, where it is documented and not sent.
     pub window: Option<SpanText>,
-    /// Whether the provider refuses for the sake of it. A limit that is only announced is shown and never waited for.
+    /// Whether the provider refuses for the sake of it, or only announces it.
     pub enforced: Option<bool>,
     /// The name of its source.
     pub source: Option<String>,
