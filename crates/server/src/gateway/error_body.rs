@@ -79,7 +79,7 @@ impl ErrorText {
 }
 
 /// Cuts out what must not be shown and bounds what is left.
-fn clean(text: &mut String, hidden: &[&str]) {
+pub(super) fn clean(text: &mut String, hidden: &[&str]) {
     for secret in hidden
         .iter()
         .filter(|secret| secret.len() >= SECRET_BYTES_MIN)

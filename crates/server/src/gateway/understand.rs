@@ -6,7 +6,7 @@
 
 use rategov_core::observe::{Answer, Facts, read_answer};
 
-use super::error_body::{self, ErrorText, Look, Said};
+use super::error_body::{self, ErrorText, Look, Said, clean};
 use super::reading::Tongue;
 use super::sse_opening;
 
@@ -24,7 +24,15 @@ pub(super) fn understood(
         values: &said.values,
         arrived: tongue.arrived,
     };
-    read_answer(&answer, tongue.dialect, tongue.rules)
+    let mut facts = read_answer(&answer, tongue.dialect, tongue.rules);
+    let asides = facts.beside.iter_mut().flat_map(|it| &mut it.limits);
+    let names = facts.readings.iter_mut().chain(asides);
+    let texts = [&mut facts.error_code, &mut facts.error_message];
+    // Bodies came without them; names and codes may stand in headers, too.
+    for text in names.map(|it| &mut it.name).chain(texts).flatten() {
+        clean(text, tongue.hidden);
+    }
+    facts
 }
 
 /// What an answer means whose decoded body is here as a whole. Cost: one parse.
@@ -63,6 +71,7 @@ fn is_stream(headers: &[(&str, &[u8])], body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rategov_core::observe::dialect::{Dialect, FieldRule, MessageClock, Place, What};
     use rategov_core::observe::{Kind, tables};
     use rategov_core::time::WallTime;
 
@@ -91,6 +100,26 @@ mod tests {
         check(200, None, late, Kind::RateLimited);
         check(200, stream, "data: {}\n\n", Kind::Ok);
         check(200, Some("text/plain"), late, Kind::Ok);
+    }
+
+    #[test]
+    fn a_credential_in_the_name_of_a_limit_is_cut_out() {
+        let name = Some("{x-bucket}".to_owned());
+        let rule = FieldRule {
+            dimension: "requests".to_owned(),
+            name,
+            ..FieldRule::new(Place::header("x-left"), What::Remaining)
+        };
+        let dialect = Dialect::new(vec![rule], MessageClock::Unknown).unwrap();
+        let tongue = Tongue {
+            dialect: &dialect,
+            rules: &[],
+            hidden: &["sk-canary"],
+            arrived: WallTime::from_secs(1_796_126_400),
+        };
+        let headers: [(&str, &[u8]); 2] = [("x-left", b"3"), ("x-bucket", b"of-sk-canary")];
+        let facts = understand(200, &headers, b"", tongue);
+        assert_eq!(facts.readings[0].label(), "of-[credential]");
     }
 
     #[test]
