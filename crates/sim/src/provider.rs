@@ -128,6 +128,11 @@ impl Provider {
         self.quotas.replace(rules);
     }
 
+    /// Changes its limits while they are in use; see [`Quotas::amend`].
+    pub fn amend_quotas(&mut self, rules: Vec<Rule>) {
+        self.quotas.amend(rules);
+    }
+
     /// Adds steps to its script.
     ///
     /// # Errors

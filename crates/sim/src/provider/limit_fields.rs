@@ -69,6 +69,19 @@ impl FromStr for LimitFields {
 }
 
 impl LimitFields {
+    /// The word by which it is chosen.
+    pub const fn word(self) -> &'static str {
+        match self {
+            LimitFields::None => "none",
+            LimitFields::RetryAfterOnly => "retry-after-only",
+            LimitFields::XRateLimit => "x-ratelimit",
+            LimitFields::OpenAi => "openai",
+            LimitFields::Anthropic => "anthropic",
+            LimitFields::Ietf => "ietf",
+            LimitFields::Native => "native",
+        }
+    }
+
     /// The fields of an answer to a call that was weighed at `now`.
     pub fn write(
         self,

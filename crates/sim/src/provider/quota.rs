@@ -68,6 +68,9 @@ pub struct Rule {
     pub levels: Vec<Level>,
     /// Whether refusals count.
     pub refusals: Refusals,
+    /// Whether header fields tell of it. Some providers enforce a finer limit
+    /// than the one they tell.
+    pub is_told: bool,
 }
 
 impl Rule {
@@ -79,6 +82,7 @@ impl Rule {
             calls: None,
             levels: vec![level],
             refusals: Refusals::Free,
+            is_told: true,
         }
     }
 }
@@ -122,7 +126,7 @@ pub struct Reading {
 pub struct Weighed {
     /// Why it is not admitted, if so.
     pub refusal: Option<Refusal>,
-    /// Every windowed level that concerns the call, in the order of the rules.
+    /// Every windowed level that concerns the call and is told, in the order of the rules.
     pub readings: Vec<Reading>,
     /// The counters whose open-call count the call holds until it ends.
     pub seats: Vec<Seat>,
@@ -172,6 +176,25 @@ impl Quotas {
             generation,
             ..Quotas::new(rules)
         };
+    }
+
+    /// Changes the limits while they are in use: a level that keeps its kind and
+    /// its window keeps what it has counted, so that a limit which is halved at
+    /// noon finds the calls of the morning. Other levels start anew.
+    pub fn amend(&mut self, mut rules: Vec<Rule>) {
+        rules.truncate(RULES_MAX);
+        for ((rule, _), counters) in &mut self.counters {
+            let levels = rules.get(*rule).map_or(&[][..], |rule| &rule.levels);
+            counters.truncate(levels.len());
+            for (n, level) in levels.iter().enumerate() {
+                match counters.get_mut(n) {
+                    Some(counter) => counter.amend(*level),
+                    None => counters.push(Counter::new(*level)),
+                }
+            }
+        }
+        self.counters.retain(|(rule, _), _| *rule < rules.len());
+        self.rules = rules;
     }
 
     /// The limits.
@@ -239,7 +262,7 @@ impl Quotas {
                     (Some(_), Refusals::Counted) => counter.charge_refused(now),
                     (Some(_), Refusals::Free) => {}
                 }
-                if let Some(standing) = counter.standing(now) {
+                if let Some(standing) = counter.standing(now).filter(|_| rule.is_told) {
                     weighed.readings.push(Reading {
                         rule: rule.name.clone(),
                         standing,

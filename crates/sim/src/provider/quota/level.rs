@@ -120,6 +120,39 @@ impl Counter {
         Counter { level, state }
     }
 
+    /// Another limit of the same kind and window: what was counted stays. For
+    /// any other level counting starts anew.
+    pub fn amend(&mut self, level: Level) {
+        let keeps = match (self.level, level) {
+            (
+                Level::Fixed { window, phase, .. },
+                Level::Fixed {
+                    window: other,
+                    phase: shifted,
+                    ..
+                },
+            )
+            | (
+                Level::SlidingCounter { window, phase, .. },
+                Level::SlidingCounter {
+                    window: other,
+                    phase: shifted,
+                    ..
+                },
+            ) => (window, phase) == (other, shifted),
+            (Level::SlidingLog { window, .. }, Level::SlidingLog { window: other, .. }) => {
+                window == other
+            }
+            (Level::Bucket { per, .. }, Level::Bucket { per: other, .. }) => per == other,
+            (Level::Concurrent { .. }, Level::Concurrent { .. }) => true,
+            _ => false,
+        };
+        match keeps {
+            true => self.level = level,
+            false => *self = Counter::new(level),
+        }
+    }
+
     /// The level that it counts for.
     pub fn level(&self) -> Level {
         self.level
@@ -166,7 +199,7 @@ impl Counter {
             }
             (Level::SlidingLog { limit, .. }, State::Log(log)) => {
                 // Only the newest `limit` calls can ever refuse another one.
-                if log.len() as u64 >= limit {
+                while log.len() as u64 >= limit {
                     log.pop_front();
                 }
                 log.push_back(now);

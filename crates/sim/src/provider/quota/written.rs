@@ -9,6 +9,7 @@
 //!       | "bucket:"     N "+" N "/" SPAN            holds the first, refills the second a SPAN
 //!       | "concurrent:" N                           open calls
 //! option = "count-refusals"
+//!       | "untold"                                  no header field tells of it
 //!       | "per=" ( "everyone" | "account" | "credential" | "model" | "endpoint" )
 //!       | "name=" NAME
 //!       | "calls=" METHOD " " PATH                  `*` stands for anything in both
@@ -45,7 +46,7 @@ pub struct QuotaError {
 
 const FORMS: &str = "write KIND:LIMIT/WINDOW, for example sliding:60/10s, fixed:60/10s, counter:60/10s, \
                      bucket:10+6/s or concurrent:4";
-const OPTIONS: &str = "the options are count-refusals, per=everyone|account|credential|model|endpoint, \
+const OPTIONS: &str = "the options are count-refusals, untold, per=everyone|account|credential|model|endpoint, \
                        name=NAME and calls=METHOD PATH";
 
 impl FromStr for Rule {
@@ -63,10 +64,12 @@ impl FromStr for Rule {
             calls: None,
             levels: Vec::new(),
             refusals: Refusals::Free,
+            is_told: true,
         };
         for item in text.split(',').map(str::trim) {
             match item.split_once('=') {
                 _ if item == "count-refusals" => rule.refusals = Refusals::Counted,
+                _ if item == "untold" => rule.is_told = false,
                 Some(("per", word)) => {
                     rule.reach = reach(word)
                         .ok_or_else(|| wrong(format!("{word:?} is no reach"), OPTIONS))?;
