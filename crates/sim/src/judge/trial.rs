@@ -203,7 +203,7 @@ impl Demand {
         let half = window.scale(3, 2).as_micros();
         match self {
             Demand::Saturated => true,
-            Demand::OnOff => now.since(begin).as_micros() / half % 2 == 0,
+            Demand::OnOff => (now.since(begin).as_micros() / half).is_multiple_of(2),
         }
     }
 
