@@ -24,7 +24,7 @@
 use rategov_core::time::Span;
 
 use super::count::Verdict;
-use super::trial::{Happening, JUDGED, Knowledge, Shape, Trial};
+use super::trial::{JUDGED, Knowledge, Shape, Trial};
 
 /// Share of the limit that must be used, in ten-thousandths.
 const USED_MIN: u64 = 9_800;
@@ -53,7 +53,7 @@ pub fn ceiling(trial: &Trial) -> u64 {
         (_, None) => log,
     };
     match trial.knowledge {
-        Knowledge::Declared => by_shape,
+        Knowledge::Declared | Knowledge::Both(_) => by_shape,
         _ => by_shape.min(even),
     }
 }
@@ -66,13 +66,15 @@ pub fn missed(trial: &Trial, verdict: &Verdict) -> Vec<String> {
             missed.push(format!("{counted} {what}, at most {most}"));
         }
     };
-    let happened = trial.happening != Happening::Nothing;
+    let happened = trial.happening.is_event();
     match trial.knowledge {
-        Knowledge::Declared | Knowledge::Told(_) if happened => {
+        Knowledge::Declared | Knowledge::Both(_) | Knowledge::Told(_) if happened => {
             at_most("events before", verdict.events - verdict.late_events, 0);
             at_most("events", verdict.late_events, 1);
         }
-        Knowledge::Declared | Knowledge::Told(_) => at_most("refusals", verdict.refusals, 0),
+        Knowledge::Declared | Knowledge::Both(_) | Knowledge::Told(_) => {
+            at_most("refusals", verdict.refusals, 0);
+        }
         Knowledge::Hinted | Knowledge::Silent => {
             let judged = trial.size.window.saturating_mul(JUDGED);
             let tries = judged.as_micros().div_ceil(TRIES_EVERY.as_micros());

@@ -14,14 +14,39 @@ const TOLD: [LimitFields; 3] = [
     LimitFields::OpenAi,
     LimitFields::Ietf,
 ];
+/// The dialects whose resets are moments on the provider's clock.
+const CLOCKED: [LimitFields; 2] = [LimitFields::Epoch, LimitFields::Anthropic];
 /// Shares that somebody else takes, in percent.
 const FOREIGN: [u64; 4] = [10, 20, 40, 60];
+/// How far the provider's clock is off, in seconds.
+const SKEW: u64 = 90;
 
-/// All trials.
-pub fn all() -> Vec<Trial> {
-    let sizes = [Size::TEN_SECONDS, Size::MINUTE];
-    let calm = sizes.into_iter().flat_map(calm);
-    calm.chain(sizes.into_iter().flat_map(eventful)).collect()
+/// All trials, of one seed.
+pub fn all(seed: u64) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for size in [Size::TEN_SECONDS, Size::MINUTE] {
+        trials.extend(calm(size));
+        trials.extend(eventful(size));
+        trials.extend(skewed(size));
+    }
+    for trial in &mut trials {
+        trial.seed = seed;
+    }
+    trials
+}
+
+/// A trial without anything special.
+fn plain(shape: Shape, size: Size, knowledge: Knowledge) -> Trial {
+    Trial {
+        shape,
+        size,
+        knowledge,
+        refusals: Refusals::Free,
+        demand: Demand::Saturated,
+        jitter: Span::from_millis(50),
+        happening: Happening::Nothing,
+        seed: 1,
+    }
 }
 
 /// Every shape × what is known × whether refusals count × demand × jitter.
@@ -32,14 +57,10 @@ pub fn calm(size: Size) -> Vec<Trial> {
             for refusals in [Refusals::Free, Refusals::Counted] {
                 for demand in [Demand::Saturated, Demand::OnOff] {
                     trials.extend(JITTERS_MS.iter().map(|ms| Trial {
-                        shape,
-                        size,
-                        knowledge,
                         refusals,
                         demand,
                         jitter: Span::from_millis(*ms),
-                        happening: Happening::Nothing,
-                        seed: 1,
+                        ..plain(shape, size, knowledge)
                     }));
                 }
             }
@@ -48,28 +69,44 @@ pub fn calm(size: Size) -> Vec<Trial> {
     trials
 }
 
-/// Every shape × declared or told × what may happen.
+/// Every shape × what is known × what may happen. A declared limit that is
+/// doubled is not among them: what an operator declared binds.
 pub fn eventful(size: Size) -> Vec<Trial> {
-    let happenings: Vec<Happening> = FOREIGN
-        .iter()
-        .map(|percent| Happening::Foreign(*percent))
-        .chain([Happening::Halved, Happening::Doubled])
-        .collect();
+    let mut happenings: Vec<Happening> = FOREIGN.map(Happening::Foreign).to_vec();
+    happenings.extend([Happening::Halved, Happening::Doubled]);
+    let mut known = vec![Knowledge::Declared, Knowledge::Hinted];
+    known.extend(TOLD.map(Knowledge::Both));
+    known.extend(TOLD.map(Knowledge::Told));
     let mut trials = Vec::new();
     for shape in Shape::ALL {
-        let told = TOLD.map(Knowledge::Told);
-        let known = [Knowledge::Declared, Knowledge::Hinted].into_iter();
-        for knowledge in known.chain(told) {
+        for knowledge in &known {
+            let is_declared = knowledge.declared(shape, size).is_some();
             for happening in &happenings {
+                if !is_declared || *happening != Happening::Doubled {
+                    trials.push(Trial {
+                        happening: *happening,
+                        ..plain(shape, size, *knowledge)
+                    });
+                }
+            }
+        }
+    }
+    trials
+}
+
+/// Resets by a clock that is off.
+pub fn skewed(size: Size) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for shape in [Shape::Fixed, Shape::SlidingLog, Shape::FullBucket] {
+        for fields in CLOCKED {
+            for happening in [
+                Happening::Nothing,
+                Happening::Late(SKEW),
+                Happening::Early(SKEW),
+            ] {
                 trials.push(Trial {
-                    shape,
-                    size,
-                    knowledge,
-                    refusals: Refusals::Free,
-                    demand: Demand::Saturated,
-                    jitter: Span::from_millis(50),
-                    happening: *happening,
-                    seed: 1,
+                    happening,
+                    ..plain(shape, size, Knowledge::Told(fields))
                 });
             }
         }
@@ -84,10 +121,13 @@ fn knowledge_of(shape: Shape) -> Vec<Knowledge> {
         _ => [Shape::SlidingLog, Shape::FullBucket],
     };
     let wrong = wrong.into_iter().filter(|other| *other != shape);
-    [Knowledge::Declared]
-        .into_iter()
-        .chain(TOLD.map(Knowledge::Told))
-        .chain([Knowledge::Hinted, Knowledge::Silent])
-        .chain(wrong.map(Knowledge::Wrong))
-        .collect()
+    [
+        Knowledge::Declared,
+        Knowledge::Both(LimitFields::XRateLimit),
+    ]
+    .into_iter()
+    .chain(TOLD.map(Knowledge::Told))
+    .chain([Knowledge::Hinted, Knowledge::Silent])
+    .chain(wrong.map(Knowledge::Wrong))
+    .collect()
 }

@@ -17,7 +17,7 @@ use rategov_core::id::{
 };
 use rategov_core::observe::Facts;
 use rategov_core::policy::{AccountPolicy, ClassTable, Profile, ScopeLimits};
-use rategov_core::time::{Moment, Span};
+use rategov_core::time::{Moment, Span, WallTime};
 use rategov_core::word::{Class, Priority};
 
 use super::count::{Count, Frame, Met, Verdict};
@@ -40,6 +40,9 @@ const COMMIT: Span = Span::from_millis(1);
 const WAY: Span = Span::from_millis(20);
 /// A caller that was turned away comes back after this.
 const COMES_BACK: Span = Span::from_secs(1);
+
+/// What the governor's wall clock shows when the provider's clock begins.
+const WALL: WallTime = WallTime::from_secs(1_767_225_600);
 
 /// What is going to happen.
 #[derive(Debug)]
@@ -94,6 +97,13 @@ impl<'t> Play<'t> {
                 max: Span::from_millis(150),
             },
             ledger_capacity: 1,
+            wall_at_start: match trial.happening {
+                Happening::Late(seconds) => {
+                    WallTime::from_micros(WALL.as_micros() - micros(seconds))
+                }
+                Happening::Early(seconds) => WALL + Span::from_secs(seconds),
+                _ => WALL,
+            },
             ..Config::default()
         };
         // Where in its window the provider is when the trial begins is chance.
@@ -138,7 +148,7 @@ impl<'t> Play<'t> {
             self.later(Span::ZERO, Due::Call(caller));
         }
         match self.trial.happening {
-            Happening::Nothing => {}
+            Happening::Nothing | Happening::Late(_) | Happening::Early(_) => {}
             Happening::Foreign(_) => self.at(happens, Due::Foreign),
             Happening::Halved | Happening::Doubled => self.at(happens, Due::Change),
         }
@@ -277,7 +287,8 @@ impl<'t> Play<'t> {
             heard: self.now + back,
             accepted: head.status != 429,
         });
-        let wall = self.site.wall(self.now + back);
+        // By the governor's own clock, whatever the provider's says.
+        let wall = WALL + (self.now + back).since(Moment::START);
         let facts = facts_of(head, &seen.body, wall);
         self.later(back, Due::Answer(action, attempt, facts));
     }
@@ -338,6 +349,10 @@ fn way(random: &mut Random, jitter: Span) -> Span {
         false => jitter,
     };
     WAY + Span::from_micros(random.below(most.as_micros() + 1))
+}
+
+fn micros(seconds: u64) -> i64 {
+    i64::try_from(Span::from_secs(seconds).as_micros()).unwrap_or(i64::MAX)
 }
 
 fn names() -> (Account, Scope) {

@@ -1,7 +1,7 @@
 //! The verdicts of many trials as text.
 
 use super::bounds::{ceiling, missed, percent, used_min};
-use super::trial::{Happening, Trial};
+use super::trial::Trial;
 use super::{Verdict, judge};
 
 /// One trial, judged.
@@ -29,9 +29,9 @@ impl Row {
     /// One line.
     pub fn line(&self) -> String {
         let v = &self.verdict;
-        let regained = match self.trial.happening {
-            Happening::Nothing => "-".to_owned(),
-            _ => percent(v.regained),
+        let regained = match self.trial.happening.is_event() {
+            false => "-".to_owned(),
+            true => percent(v.regained),
         };
         let word = if self.missed.is_empty() {
             "ok  "

@@ -132,6 +132,8 @@ impl fmt::Display for Size {
 pub enum Knowledge {
     /// Limit, window and shape; headers say nothing.
     Declared,
+    /// The same, and every answer tells, in this dialect.
+    Both(LimitFields),
     /// Nothing; every answer tells, in this dialect.
     Told(LimitFields),
     /// Nothing; only a refusal says when to come back.
@@ -147,6 +149,7 @@ impl Knowledge {
     pub fn word(self) -> String {
         match self {
             Knowledge::Declared => "declared".to_owned(),
+            Knowledge::Both(fields) => format!("declared+{}", fields.word()),
             Knowledge::Told(fields) => format!("told-{}", fields.word()),
             Knowledge::Hinted => "hinted".to_owned(),
             Knowledge::Silent => "silent".to_owned(),
@@ -157,7 +160,7 @@ impl Knowledge {
     /// What the operator declared.
     pub fn declared(self, shape: Shape, size: Size) -> Option<Quota> {
         let kind = match self {
-            Knowledge::Declared => shape.kind(size),
+            Knowledge::Declared | Knowledge::Both(_) => shape.kind(size),
             Knowledge::Wrong(other) => other.kind(size),
             Knowledge::Told(_) | Knowledge::Hinted | Knowledge::Silent => return None,
         };
@@ -171,7 +174,7 @@ impl Knowledge {
     /// What the provider tells.
     pub fn fields(self) -> LimitFields {
         match self {
-            Knowledge::Told(fields) => fields,
+            Knowledge::Told(fields) | Knowledge::Both(fields) => fields,
             Knowledge::Silent => LimitFields::None,
             Knowledge::Declared | Knowledge::Wrong(_) | Knowledge::Hinted => {
                 LimitFields::RetryAfterOnly
@@ -229,6 +232,10 @@ pub enum Happening {
     Halved,
     /// The limit is doubled.
     Doubled,
+    /// The provider's clock is late by so many seconds, all the time.
+    Late(u64),
+    /// The provider's clock is early by so many seconds, all the time.
+    Early(u64),
 }
 
 impl Happening {
@@ -239,13 +246,23 @@ impl Happening {
             Happening::Foreign(percent) => format!("foreign-{percent}%"),
             Happening::Halved => "halved".to_owned(),
             Happening::Doubled => "doubled".to_owned(),
+            Happening::Late(seconds) => format!("late-{seconds}s"),
+            Happening::Early(seconds) => format!("early-{seconds}s"),
         }
+    }
+
+    /// Whether it happens at one moment, and a governor may be surprised by it.
+    pub const fn is_event(self) -> bool {
+        matches!(
+            self,
+            Happening::Foreign(_) | Happening::Halved | Happening::Doubled
+        )
     }
 
     /// Calls a window that are left for the governor after it happened.
     pub const fn left(self, limit: u64) -> u64 {
         match self {
-            Happening::Nothing => limit,
+            Happening::Nothing | Happening::Late(_) | Happening::Early(_) => limit,
             Happening::Foreign(percent) => limit * (100 - percent) / 100,
             Happening::Halved => limit / 2,
             Happening::Doubled => limit * 2,
@@ -298,7 +315,7 @@ impl Trial {
             is_told,
             ..Rule::account(shape.level(size))
         };
-        let tells = matches!(self.knowledge, Knowledge::Told(_));
+        let tells = matches!(self.knowledge, Knowledge::Told(_) | Knowledge::Both(_));
         match self.shape {
             Shape::SmallBucket | Shape::TinyBucket if tells => {
                 vec![rule(Shape::Fixed, true), rule(self.shape, false)]
