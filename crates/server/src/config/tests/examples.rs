@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use rategov_core::cost::Dimension;
 use rategov_core::id::{Agent, Provider, Scope};
 use rategov_core::policy::{AccountPolicy, Quota, ScopeLimits, Stores, WindowKind};
 use rategov_core::time::Span;
@@ -46,12 +47,13 @@ fn the_specified_example_means_what_it_says() {
     let ops = &billing.accounts[0];
     let policy = ops.rules.policy(&ops.name).unwrap();
     let sliding = Quota {
+        dimension: Dimension::Requests,
         limit: 60,
         window: Span::from_secs(10),
         kind: WindowKind::Sliding,
     };
     let limits = ScopeLimits {
-        requests: vec![sliding],
+        quotas: vec![sliding],
         max_concurrent: Some(2),
     };
     assert_eq!(
