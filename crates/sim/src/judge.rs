@@ -25,8 +25,11 @@ pub mod matrix;
 mod play;
 pub mod table;
 pub mod trial;
+pub mod work;
 
 pub use count::Verdict;
+pub use work::Work;
+
 pub use trial::{Demand, Happening, Knowledge, Shape, Size, Trial};
 
 /// Plays a trial: the same trial gives the same verdict on every machine.

@@ -18,18 +18,21 @@
 //! after the first answer. If nothing is told, one event for each attempt to find
 //! out more, which may be made every ten minutes. Utilisation: 98 %, or the
 //! ceiling less 0.2 % if that is lower. Of a limit declared in another shape, 95 %
-//! after five windows. After something happened: one event, and 90 % of what is
+//! after five windows; of a limit on tokens 95 %, since each call is a guess. After something happened: one event, and 90 % of what is
 //! left within two windows.
 
 use rategov_core::time::Span;
 
 use super::count::Verdict;
 use super::trial::{JUDGED, Knowledge, Shape, Trial};
+use super::work::Work;
 
 /// Share of the limit that must be used, in ten-thousandths.
 const USED_MIN: u64 = 9_800;
 /// The same of a limit that was declared in another shape.
 const USED_MIN_WRONG: u64 = 9_500;
+/// The same of tokens.
+const USED_MIN_TOKENS: u64 = 9_500;
 /// Distance to the ceiling that is allowed.
 const BELOW_CEILING: u64 = 20;
 /// Share of what is left that must be used again after something happened.
@@ -98,9 +101,10 @@ pub fn missed(trial: &Trial, verdict: &Verdict) -> Vec<String> {
 
 /// The share that must be used.
 pub fn used_min(trial: &Trial) -> u64 {
-    let asked = match trial.knowledge {
-        Knowledge::Wrong(_) => USED_MIN_WRONG,
-        _ => USED_MIN,
+    let asked = match (trial.work, trial.knowledge) {
+        (Work::Tokens { .. }, _) => USED_MIN_TOKENS,
+        (Work::Calls, Knowledge::Wrong(_)) => USED_MIN_WRONG,
+        (Work::Calls, _) => USED_MIN,
     };
     asked.min(ceiling(trial).saturating_sub(BELOW_CEILING))
 }

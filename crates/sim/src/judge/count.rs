@@ -18,6 +18,8 @@ pub(super) struct Met {
     pub(super) heard: Moment,
     /// Whether it was let in.
     pub(super) accepted: bool,
+    /// What it was charged in the end.
+    pub(super) units: u64,
 }
 
 /// Everything that was counted.
@@ -37,6 +39,8 @@ pub(super) struct Count {
 pub struct Verdict {
     /// Refusals of calls that left after the first answer was heard.
     pub refusals: u64,
+    /// Those of them that arrived after the warm-up.
+    pub late_refusals: u64,
     /// The same as events: echoes count with the first.
     pub events: u64,
     /// Events after the warm-up; if something happens, it happens then.
@@ -94,12 +98,12 @@ impl Stretch {
         since.min(left).min(self.window).as_micros()
     }
 
-    /// Ten-thousandths that were used of `limit` calls a window, while something
+    /// Ten-thousandths that were used of `limit` units a window, while something
     /// was asked for.
     fn used(self, met: &[Met], limit: u64, is_on: &dyn Fn(Moment) -> bool) -> u64 {
         let accepted = met.iter().filter(|met| met.accepted);
         let used: u128 = accepted
-            .map(|met| u128::from(self.weight(met.arrived)))
+            .map(|met| u128::from(self.weight(met.arrived)) * u128::from(met.units))
             .sum();
         let step = self.window.scale(1, STEPS);
         let mut asked: u128 = 0;
@@ -120,7 +124,7 @@ pub(super) struct Frame {
     pub(super) begin: Moment,
     /// The window.
     pub(super) window: Span,
-    /// Calls a window that are the governor's at the end.
+    /// Units a window that are the governor's at the end.
     pub(super) left: u64,
 }
 
@@ -157,6 +161,9 @@ impl Count {
             .count();
         Verdict {
             refusals: refused.len() as u64,
+            late_refusals: (refused.iter())
+                .filter(|met| frame.judged().from() <= met.arrived)
+                .count() as u64,
             events: events.len() as u64,
             late_events: late as u64,
             used: frame.judged().used(&self.met, frame.left, is_on),
@@ -197,6 +204,7 @@ mod tests {
             arrived: ms((left + heard) / 2),
             heard: ms(heard),
             accepted: false,
+            units: 1,
         }
     }
 

@@ -3,8 +3,9 @@
 use rategov_core::time::Span;
 
 use super::trial::{Demand, Happening, Knowledge, Shape, Size, Trial};
+use super::work::Work;
 use crate::provider::limit_fields::LimitFields;
-use crate::provider::quota::Refusals;
+use crate::provider::quota::{Charge, Refusals};
 
 /// The spreads of the way, in milliseconds.
 const JITTERS_MS: [u64; 4] = [0, 50, 200, 500];
@@ -18,6 +19,8 @@ const TOLD: [LimitFields; 3] = [
 const CLOCKED: [LimitFields; 2] = [LimitFields::Epoch, LimitFields::Anthropic];
 /// Shares that somebody else takes, in percent.
 const FOREIGN: [u64; 4] = [10, 20, 40, 60];
+/// How much the lengths of answers vary, in percent of their mean.
+const VARIATIONS: [u64; 2] = [100, 300];
 /// How far the provider's clock is off, in seconds.
 const SKEW: u64 = 90;
 
@@ -29,6 +32,7 @@ pub fn all(seed: u64) -> Vec<Trial> {
         trials.extend(eventful(size));
         trials.extend(skewed(size));
     }
+    trials.extend(tokens());
     for trial in &mut trials {
         trial.seed = seed;
     }
@@ -40,6 +44,7 @@ fn plain(shape: Shape, size: Size, knowledge: Knowledge) -> Trial {
     Trial {
         shape,
         size,
+        work: Work::Calls,
         knowledge,
         refusals: Refusals::Free,
         demand: Demand::Saturated,
@@ -80,13 +85,39 @@ pub fn eventful(size: Size) -> Vec<Trial> {
     let mut trials = Vec::new();
     for shape in Shape::ALL {
         for knowledge in &known {
-            let is_declared = knowledge.declared(shape, size).is_some();
+            let is_declared = knowledge
+                .declared(shape, size, Work::Calls.dimension())
+                .is_some();
             for happening in &happenings {
                 if !is_declared || *happening != Happening::Doubled {
                     trials.push(Trial {
                         happening: *happening,
                         ..plain(shape, size, *knowledge)
                     });
+                }
+            }
+        }
+    }
+    trials
+}
+
+/// Every shape but the tiny bucket × how tokens are charged × how much they vary
+/// × declared or told × demand × jitter.
+pub fn tokens() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for shape in Shape::ALL.into_iter().filter(|s| *s != Shape::TinyBucket) {
+        for (charge, variation) in Charge::ALL
+            .into_iter()
+            .flat_map(|c| VARIATIONS.map(|v| (c, v)))
+        {
+            for knowledge in [Knowledge::Declared, Knowledge::Told(LimitFields::OpenAi)] {
+                for demand in [Demand::Saturated, Demand::OnOff] {
+                    trials.extend([50, 500].map(|ms| Trial {
+                        work: Work::Tokens { charge, variation },
+                        demand,
+                        jitter: Span::from_millis(ms),
+                        ..plain(shape, Size::TOKENS, knowledge)
+                    }));
                 }
             }
         }

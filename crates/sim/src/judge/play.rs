@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rategov_core::action::outcome::{Body, Evidence, NotSent, Upload};
 use rategov_core::cost::Cost;
 use rategov_core::engine::{Engine, Leave, Marker, Output, Report, Setup, Submit, TaskAllowance};
+use rategov_core::estimate::{Seen, Usage};
 use rategov_core::event::Requested;
 use rategov_core::id::{
     Account, ActionId, Agent, AttemptNo, Credential, Endpoint, Fingerprint, Provider as Name,
@@ -19,13 +20,14 @@ use rategov_core::observe::Facts;
 use rategov_core::policy::{AccountPolicy, ClassTable, Profile, ScopeLimits};
 use rategov_core::time::{Moment, Span, WallTime};
 use rategov_core::word::{Class, Priority};
+use serde_json::Value;
 
 use super::count::{Count, Frame, Met, Verdict};
 use super::trial::{Happening, Trial};
-use crate::provider::config::{Config, ServiceTime};
+use super::work::Work;
+use crate::provider::config::Config;
 use crate::provider::draw::Seed;
-use crate::provider::ledger::Finish;
-use crate::provider::message::Request;
+use crate::provider::ledger::{ArrivalNo, Finish};
 use crate::provider::{Provider, Ticket};
 use crate::world::random::Random;
 use crate::world::scenario::BEGIN;
@@ -51,7 +53,7 @@ enum Due {
     Committed(RecordSeq),
     FirstByte(ActionId, AttemptNo),
     Arrive(ActionId, AttemptNo, Moment),
-    Answer(ActionId, AttemptNo, Facts),
+    Answer(ActionId, AttemptNo, Facts, Option<Usage>),
     Finish(Ticket),
     Foreign,
     Change,
@@ -66,7 +68,8 @@ pub(super) struct Play<'t> {
     site: Provider,
     setup: Setup,
     template: Requested,
-    request: Request,
+    /// Which of those that were met an arrival is.
+    arrivals: BTreeMap<ArrivalNo, usize>,
     due: BTreeMap<(Moment, u64), Due>,
     serial: u64,
     callers: BTreeMap<ActionId, usize>,
@@ -79,24 +82,26 @@ pub(super) struct Play<'t> {
 impl<'t> Play<'t> {
     pub(super) fn new(trial: &'t Trial) -> Play<'t> {
         let (account, scope) = names();
-        let declared = trial.knowledge.declared(trial.shape, trial.size);
+        let work = trial.work;
+        let known = (trial.knowledge).declared(trial.shape, trial.size, work.dimension());
+        let charge = known.as_ref().map(|_| work.charge(trial.refusals));
         let limits = ScopeLimits {
-            requests: declared.into_iter().collect(),
+            quotas: known.into_iter().collect(),
             max_concurrent: None,
         };
         let policy = AccountPolicy {
             scopes: vec![(scope.clone(), limits)],
+            charge: charge.unwrap_or_default(),
             ..AccountPolicy::default()
         };
         let config = Config {
             seed: Seed(trial.seed),
             quotas: trial.rules(),
             limit_fields: trial.knowledge.fields(),
-            service: ServiceTime {
-                min: Span::from_millis(50),
-                max: Span::from_millis(150),
-            },
-            ledger_capacity: 1,
+            service: work.service(),
+            length: work.length(),
+            // As many as can be open, and some more.
+            ledger_capacity: 4 * CALLERS,
             wall_at_start: match trial.happening {
                 Happening::Late(seconds) => {
                     WallTime::from_micros(WALL.as_micros() - micros(seconds))
@@ -119,14 +124,18 @@ impl<'t> Play<'t> {
                 profile: Arc::new(Profile::nothing()),
                 scopes: Arc::from([scope]),
                 cost: Cost::ONE,
-                limits: Arc::new(ClassTable::default().of(Class::Read).clone()),
+                sizing: work.sizing(),
+                limits: Arc::new(ClassTable::default().of(work.class()).clone()),
                 weight: 1,
                 agent_concurrent_max: None,
                 attempt_timeout: Span::from_secs(60),
                 may_send_new: false,
             },
-            template: template(),
-            request: Request::of("GET", "/records?limit=1", &[], ""),
+            template: Requested {
+                class: work.class(),
+                ..template()
+            },
+            arrivals: BTreeMap::new(),
             due: BTreeMap::new(),
             serial: 0,
             callers: BTreeMap::new(),
@@ -181,7 +190,10 @@ impl<'t> Play<'t> {
             Due::Committed(seq) => self.engine.handle_committed(seq),
             Due::FirstByte(action, attempt) => self.first_byte(action, attempt),
             Due::Arrive(action, attempt, left) => self.arrive(action, attempt, left),
-            Due::Answer(action, attempt, facts) => {
+            Due::Answer(action, attempt, facts, usage) => {
+                if let Some(usage) = usage {
+                    self.engine.handle_usage(self.now, action, attempt, &usage);
+                }
                 let evidence = Evidence::Answered {
                     facts,
                     body: Body::Complete,
@@ -189,7 +201,7 @@ impl<'t> Play<'t> {
                 };
                 self.report(action, attempt, evidence);
             }
-            Due::Finish(ticket) => self.site.finish(self.now, ticket, Finish::Answered),
+            Due::Finish(ticket) => self.finish(ticket),
             Due::Foreign => self.somebody_else(),
             Due::Change => {
                 if let Some(rules) = self.trial.changed_rules() {
@@ -273,9 +285,11 @@ impl<'t> Play<'t> {
     }
 
     fn arrive(&mut self, action: ActionId, attempt: AttemptNo, left: Moment) {
-        let plan = self.site.arrive(self.now, &self.request);
+        let number = u64::try_from(action.0).unwrap_or(u64::MAX);
+        let plan = self.site.arrive(self.now, &self.trial.work.request(number));
         let seen = plan.seen();
         self.later(seen.last, Due::Finish(plan.ticket));
+        self.arrivals.insert(plan.ticket.no, self.count.met.len());
         let back = seen.last + WAY;
         let Some(head) = &seen.head else {
             debug_assert!(false, "nothing breaks in a trial");
@@ -286,11 +300,25 @@ impl<'t> Play<'t> {
             arrived: self.now,
             heard: self.now + back,
             accepted: head.status != 429,
+            units: 0,
         });
         // By the governor's own clock, whatever the provider's says.
         let wall = WALL + (self.now + back).since(Moment::START);
         let facts = facts_of(head, &seen.body, wall);
-        self.later(back, Due::Answer(action, attempt, facts));
+        let usage = usage_of(self.trial.work, head.status, &seen.body);
+        self.later(back, Due::Answer(action, attempt, facts, usage));
+    }
+
+    /// The provider is done with a call, and says what it charged it.
+    fn finish(&mut self, ticket: Ticket) {
+        self.site.finish(self.now, ticket, Finish::Answered);
+        let Some(place) = self.arrivals.remove(&ticket.no) else {
+            return;
+        };
+        let mut listed = self.site.ledger().arrivals().rev();
+        let charged = listed.find(|arrival| arrival.no == ticket.no);
+        let units = charged.and_then(|one| one.charged.get(self.trial.work.word()));
+        self.count.met[place].units = units.copied().unwrap_or(0);
     }
 
     fn report(&mut self, action: ActionId, attempt: AttemptNo, evidence: Evidence) {
@@ -310,7 +338,9 @@ impl<'t> Play<'t> {
         let Happening::Foreign(percent) = self.trial.happening else {
             return;
         };
-        let plan = self.site.arrive(self.now, &self.request);
+        self.serial += 1;
+        let request = self.trial.work.request(self.serial);
+        let plan = self.site.arrive(self.now, &request);
         let accepted = plan.seen().head.is_some_and(|head| head.status != 429);
         self.count.foreign += u64::from(accepted);
         self.site.finish(self.now, plan.ticket, Finish::Answered);
@@ -349,6 +379,23 @@ fn way(random: &mut Random, jitter: Span) -> Span {
         false => jitter,
     };
     WAY + Span::from_micros(random.below(most.as_micros() + 1))
+}
+
+/// What the answer of a model call says that it took.
+fn usage_of(work: Work, status: u16, body: &[u8]) -> Option<Usage> {
+    if work == Work::Calls || status != 200 {
+        return None;
+    }
+    let json: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
+    let tokens = |name: &str| json["usage"][name].as_u64();
+    Some(Usage {
+        input: tokens("prompt_tokens"),
+        output: tokens("completion_tokens"),
+        total: tokens("total_tokens"),
+        output_bytes: body.len() as u64,
+        seen: Seen::Whole,
+        ..Usage::default()
+    })
 }
 
 fn micros(seconds: u64) -> i64 {

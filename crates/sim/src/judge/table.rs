@@ -39,13 +39,14 @@ impl Row {
             "MISS"
         };
         format!(
-            "{word} {:<72} used {:>7} of {:>7} (≥ {}) regained {:>7} refusals {:>5} events {:>3} late {:>3} asked {} away {} calls {} {}",
+            "{word} {:<90} used {:>7} of {:>7} (≥ {}) regained {:>7} refusals {:>5} ({:>3} late) events {:>3} late {:>3} asked {} away {} calls {} {}",
             self.trial.to_string(),
             percent(v.used),
             percent(ceiling(&self.trial)),
             percent(used_min(&self.trial)),
             regained,
             v.refusals,
+            v.late_refusals,
             v.events,
             v.late_events,
             v.asked,

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use rategov_core::cost;
 use rategov_core::policy::{Quota, WindowKind};
 use rategov_core::time::{Moment, Span};
 
+use super::work::Work;
 use crate::provider::limit_fields::LimitFields;
 use crate::provider::quota::{Level, Reach, Refusals, Rule};
 
@@ -53,7 +55,7 @@ impl Shape {
         }
     }
 
-    /// Calls that a bucket of this shape holds; `None` for windows.
+    /// Units that a bucket of this shape holds; `None` for windows.
     pub const fn capacity(self, size: Size) -> Option<u64> {
         match self {
             Shape::FullBucket => Some(size.limit),
@@ -102,7 +104,7 @@ impl Shape {
 /// Limit and window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Calls a window.
+    /// Units a window.
     pub limit: u64,
     /// The window.
     pub window: Span,
@@ -112,6 +114,11 @@ impl Size {
     /// 600 a minute.
     pub const MINUTE: Size = Size {
         limit: 600,
+        window: Span::from_secs(60),
+    };
+    /// 800,000 a minute, for tokens: as 586 calls of the usual length.
+    pub const TOKENS: Size = Size {
+        limit: 800_000,
         window: Span::from_secs(60),
     };
     /// 100 per ten seconds.
@@ -158,13 +165,14 @@ impl Knowledge {
     }
 
     /// What the operator declared.
-    pub fn declared(self, shape: Shape, size: Size) -> Option<Quota> {
+    pub fn declared(self, shape: Shape, size: Size, dimension: cost::Dimension) -> Option<Quota> {
         let kind = match self {
             Knowledge::Declared | Knowledge::Both(_) => shape.kind(size),
             Knowledge::Wrong(other) => other.kind(size),
             Knowledge::Told(_) | Knowledge::Hinted | Knowledge::Silent => return None,
         };
         Some(Quota {
+            dimension,
             limit: size.limit,
             window: size.window,
             kind,
@@ -277,6 +285,8 @@ pub struct Trial {
     pub shape: Shape,
     /// How much it allows.
     pub size: Size,
+    /// What is asked for, and what of it is limited.
+    pub work: Work,
     /// What the governor knows.
     pub knowledge: Knowledge,
     /// Whether refused calls use quota.
@@ -313,6 +323,8 @@ impl Trial {
             reach: Reach::Account,
             refusals: self.refusals,
             is_told,
+            name: self.work.word().to_owned(),
+            price: self.work.price(),
             ..Rule::account(shape.level(size))
         };
         let tells = matches!(self.knowledge, Knowledge::Told(_) | Knowledge::Both(_));
@@ -333,9 +345,10 @@ impl fmt::Display for Trial {
         };
         write!(
             f,
-            "{} {} {} {refusals} {} J={}ms {} seed={}",
+            "{} {} {} {} {refusals} {} J={}ms {} seed={}",
             self.shape.word(),
             self.size,
+            self.work,
             self.knowledge.word(),
             self.demand.word(),
             self.jitter.as_millis(),
