@@ -12,6 +12,7 @@ use rategov_core::time::Span;
 use rategov_core::word::Class;
 
 use crate::provider::config::ServiceTime;
+use crate::provider::draw::Seed;
 use crate::provider::message::Request;
 use crate::provider::quota::{Charge, Dimension, Price, Refusals};
 use crate::provider::usage::Length;
@@ -125,6 +126,30 @@ impl Work {
             Work::Calls => Length::Short,
             Work::Tokens { variation, .. } => Length::varied(MEDIAN, variation * 10),
         }
+    }
+
+    /// Ten-thousandths of a limit that are not held by what is open, if that holds
+    /// the most it may cost, for limits a window of so many microseconds.
+    pub fn kept_free(self, window_us: u64) -> u64 {
+        let Work::Tokens {
+            charge: Charge::MostThenRefund,
+            ..
+        } = self
+        else {
+            return 10_000;
+        };
+        let service = self.service();
+        let lasts = (service.min + service.max).scale(1, 2).as_micros();
+        let (input, output) = (BYTES as u64 / 4, self.mean_output());
+        let held = lasts * (input + MOST) / (input + output).max(1);
+        10_000 * window_us / (window_us + held)
+    }
+
+    /// How long its answers are on the mean.
+    fn mean_output(self) -> u64 {
+        const DRAWS: u64 = 10_000;
+        let draw = |n| self.length().draw(Seed(0), n, 0).min(MOST);
+        (0..DRAWS).map(draw).sum::<u64>() / DRAWS
     }
 
     /// How long the provider works.

@@ -60,7 +60,7 @@ impl Length {
     }
 
     /// The tokens of the `index`-th answer; `short` is how long a short text is.
-    pub(super) fn draw(self, seed: Seed, index: u64, short: u64) -> u64 {
+    pub fn draw(self, seed: Seed, index: u64, short: u64) -> u64 {
         match self {
             Length::Short => short,
             Length::Varied { median, spread } => {
@@ -175,7 +175,9 @@ pub fn load_of(api: Option<Api>, request: &Request, cached_permille: u64) -> Loa
 
 /// A number of mean 0 and deviation 1, in 1/65,536.
 fn normal(seed: Seed, index: u64) -> i64 {
-    let uniform = |n: u64| (seed.number(Purpose::Length, index.wrapping_add(n)) >> 48) as i64;
+    // Neighbours share no number.
+    let first = index.wrapping_mul(12);
+    let uniform = |n: u64| (seed.number(Purpose::Length, first.wrapping_add(n)) >> 48) as i64;
     (0..12).map(uniform).sum::<i64>() - 6 * 65_536
 }
 
@@ -208,7 +210,7 @@ mod tests {
         for percent in [0_u64, 100, 300] {
             let length: Length = format!("400~{percent}").parse().expect("a length");
             let mut drawn: Vec<u64> = (0..40_000_u64)
-                .map(|n| length.draw(Seed(7), n * 1_000, 0))
+                .map(|n| length.draw(Seed(7), n, 0))
                 .collect();
             drawn.sort_unstable();
             let median = drawn[drawn.len() / 2];
