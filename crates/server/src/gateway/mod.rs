@@ -30,6 +30,7 @@ pub mod headers;
 pub mod job;
 pub mod line;
 mod look;
+pub mod meter;
 pub mod outgoing;
 mod owner;
 pub mod policy;
