@@ -39,8 +39,8 @@ pub struct AttemptRow {
     pub opened_at: Moment,
     /// Every scope it draws on.
     pub scopes: Vec<Scope>,
-    /// What it drew, in requests.
-    pub requests: u32,
+    /// What it drew: as reserved, and as it was once that is known.
+    pub cost: Cost,
     /// When its first byte may have left, once that is known.
     pub sent_at: Option<Moment>,
     /// How it ended; `None` while it is open.
@@ -204,7 +204,7 @@ impl AttemptRow {
             attempt,
             opened_at: at,
             scopes: scopes.to_vec(),
-            requests: cost.requests,
+            cost,
             sent_at: None,
             certainty: None,
             outcome: None,
@@ -212,7 +212,8 @@ impl AttemptRow {
         }
     }
 
-    /// Closes the row with its result; other events leave it alone.
+    /// Closes the row with its result, or notes what it used; other events leave it
+    /// alone.
     pub fn apply(&mut self, event: &Event, at: Moment) {
         match event {
             Event::ActionResult {
@@ -229,6 +230,12 @@ impl AttemptRow {
                 self.status = *status;
                 self.sent_at = *sent_at;
             }
+            Event::Settled {
+                action,
+                attempt,
+                cost,
+                ..
+            } if self.is(*action, SendKind::Attempt, *attempt) => self.cost = *cost,
             Event::LookedUp {
                 action,
                 lookup,

@@ -9,11 +9,12 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::Error;
 
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_stops.sql"),
     include_str!("migrations/0003_exhausted.sql"),
     include_str!("migrations/0004_uncounted.sql"),
+    include_str!("migrations/0005_blocks.sql"),
 ];
 
 /// The newest form that this program knows.

@@ -12,6 +12,7 @@ use rategov_core::record::{
 use rusqlite::Connection;
 
 use crate::apply::Reject;
+use crate::blocks::{Blocks, Mention};
 use crate::clock::Stamp;
 use crate::db::Col;
 use crate::entry::Entry;
@@ -93,10 +94,11 @@ impl Plan {
     pub(crate) fn insert_leaf(
         &self,
         db: &Connection,
+        blocks: &mut Blocks,
         appended: &Appended,
         content: &[u8],
         entry: &Entry,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<(), Reject> {
         let event = &entry.record.event;
         let requested = self.action.as_ref().map(|row| &row.requested);
         let agent = requested
@@ -108,6 +110,12 @@ impl Plan {
         let account = requested
             .map(|requested| &requested.account)
             .or_else(|| entry.source.account());
+        let mentions = [
+            event.action().map(Mention::Action),
+            agent.cloned().map(Mention::Agent),
+            task.cloned().map(Mention::Task),
+        ];
+        blocks.note(db, appended.seq, entry.wall, mentions.into_iter().flatten())?;
         db.prepare_cached(
             "INSERT INTO audit_leaf
                 (seq, leaf, content, wall, event, account, action, agent, task, status)

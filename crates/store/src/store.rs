@@ -26,6 +26,7 @@ use rategov_core::time::Span;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::apply::{Appender, insert_structural};
+use crate::blocks::Blocks;
 use crate::clock::{BootNo, Now, Rebase};
 use crate::db::{self, Col, row};
 use crate::entry::Source;
@@ -131,6 +132,7 @@ impl Store {
             boot: boot_no,
             key,
             hand: Hand::default(),
+            blocks: Blocks::default(),
             behind: false,
         };
         let reader = Reader::open(path)?;

@@ -244,7 +244,7 @@ impl Writer {
             }
             Err(error) => {
                 (self.appender.chain, self.appender.behind) = before;
-                self.appender.hand.let_go();
+                self.appender.let_go();
                 let failed = failure(&error);
                 self.note(Some(&failed));
                 entries

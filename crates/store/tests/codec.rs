@@ -71,7 +71,7 @@ fn events() -> Vec<Event> {
             action: action(1),
             lookup: 1,
             scopes: vec![scope("account:ops")],
-            cost: Cost { requests: 2 },
+            cost: Cost::requests(2),
         },
         answered(1, 1, 429),
         Event::ActionResult {

@@ -14,7 +14,7 @@
 //! | `Most` | 4,900 | 4,900 |
 //! | `MostThenRefund` | 4,900 | 1,150 |
 
-use super::Dimension;
+use crate::cost::{Counted, Dimension};
 
 /// How a provider charges an amount that is known only afterwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +70,16 @@ pub struct Charge {
 }
 
 impl Charge {
+    /// When a dimension is counted. What only the answer tells is held until it has
+    /// ended and counts from then on: too long for a provider that counts earlier,
+    /// and never too short.
+    pub fn counted(&self, dimension: Dimension) -> Counted {
+        match (dimension.is_estimated(), self.of(dimension)) {
+            (true, Charging::Actual) => Counted::AtEnd,
+            (false, _) | (true, Charging::Most | Charging::MostThenRefund) => Counted::AtStart,
+        }
+    }
+
     /// The rule of one dimension. Calls cost themselves, whatever comes of them.
     pub fn of(&self, dimension: Dimension) -> Charging {
         match dimension {

@@ -30,7 +30,6 @@
 //! It reports 1,950 in and 410 out, and settles with 2,360 tokens under either.
 
 pub mod charge;
-mod cost;
 pub mod figure;
 pub mod kinds;
 pub mod pool;
@@ -39,12 +38,12 @@ pub mod sketch;
 pub mod usage;
 
 pub use charge::{CachedInput, Charge, Charging, Rejects};
-pub use cost::{Cost, Dimension};
 pub use kinds::{Kind, Level, Quantity, Row};
 pub use pool::{Estimate, Pool};
 pub use settle::{Basis, Settled};
 pub use usage::{MEDIA_BYTES, Seen, Sizing, Usage};
 
+use crate::cost::{Cost, Dimension};
 use figure::Guess;
 use kinds::{Kinds, SHARE_WHOLE};
 use pool::ESTIMATED;

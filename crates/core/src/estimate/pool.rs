@@ -30,7 +30,7 @@
 //! [`super::figure`].
 
 use super::figure::{Guess, Z_PERMILLE};
-use super::{Cost, Dimension};
+use crate::cost::{Cost, Dimension};
 
 /// The dimensions that are estimated; the others are counted.
 pub(super) const ESTIMATED: [Dimension; 5] = [

@@ -16,11 +16,12 @@
 //!
 //! Estimates are never learnt from: they would confirm themselves.
 
-use super::charge::{CachedInput, Charge, Charging, Rejects};
+use super::charge::{CachedInput, Charge, Charging};
 use super::kinds::{Kind, Quantity, SHARE_WHOLE};
 use super::sketch::VALUE_MAX;
 use super::usage::{Seen, Sizing, Usage};
-use super::{Cost, Dimension, Estimator, KIB, declared_most, most};
+use super::{Estimator, KIB, declared_most, most};
+use crate::cost::{Cost, Dimension};
 
 /// Whether a settlement rests on what the provider reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,14 +100,6 @@ impl Estimator {
         Settled {
             cost,
             basis: used.basis,
-        }
-    }
-
-    /// What a call cost that the provider refused.
-    pub fn refused(&self, sizing: &Sizing, charge: &Charge) -> Cost {
-        match charge.rejects {
-            Rejects::Free => Cost::default(),
-            Rejects::Counted => Cost::default().with(Dimension::Requests, sizing.requests.max(1)),
         }
     }
 

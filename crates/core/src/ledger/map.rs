@@ -109,7 +109,12 @@ impl Scopes {
     }
 
     /// Other rules: those of every scope, and what is declared of some.
-    pub(super) fn set_policy(&mut self, rules: Rules, declared: &[(Scope, ScopeLimits)]) {
+    pub(super) fn set_policy(
+        &mut self,
+        now: Moment,
+        rules: Rules,
+        declared: &[(Scope, ScopeLimits)],
+    ) {
         self.rules = rules;
         self.ledgers
             .iter_mut()
@@ -119,12 +124,12 @@ impl Scopes {
         for (scope, limits) in declared {
             let place = self.declare(scope);
             if let Some(ledger) = self.at_mut(place) {
-                ledger.set_policy(limits, rules.reserve, rules.margins);
+                ledger.set_policy(now, limits, rules.reserve, rules.margins);
             }
         }
         let others = self.ledgers.iter_mut().flatten();
         for ledger in others.filter(|ledger| !ledger.declared) {
-            ledger.set_policy(&ScopeLimits::default(), rules.reserve, rules.margins);
+            ledger.set_policy(now, &ScopeLimits::default(), rules.reserve, rules.margins);
         }
     }
 
@@ -169,6 +174,7 @@ impl Scopes {
         });
         let mut ledger = ScopeLedger::new(scope.clone());
         ledger.set_policy(
+            Moment::START,
             &ScopeLimits::default(),
             self.rules.reserve,
             self.rules.margins,

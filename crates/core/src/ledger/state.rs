@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::Ledger;
-use super::call::Origin;
+use super::call::{Call, Origin};
 use super::discovery::Discovery;
 use super::gate::Gate;
 use super::limiter::Limiter;
 use super::map::Place;
 use super::scope::{POLICY, ScopeLedger};
+use super::tally::Tally;
 use crate::action::outcome::Certainty;
+use crate::cost::{Cost, Dimension};
 use crate::id::Scope;
 use crate::policy::{Quota, WindowKind};
 use crate::record::{AttemptRow, ScopeRow};
@@ -29,6 +31,8 @@ pub struct ScopeState {
     pub next_allowed_at: Option<Moment>,
     /// Units per window of the quota that binds first; `None` if none is known.
     pub limit: Option<u64>,
+    /// What that quota counts.
+    pub dimension: Option<Dimension>,
     /// Units left of it now, after what is reserved and what others used.
     pub remaining: Option<u64>,
     /// Its window.
@@ -45,7 +49,7 @@ pub struct ScopeState {
     pub max_concurrent: Option<u32>,
     /// Every quota of it.
     pub quotas: Vec<QuotaState>,
-    /// Units granted and not sent.
+    /// Calls granted and not sent.
     pub reserved: u64,
     /// Counts the refusal events.
     pub epoch: u64,
@@ -62,6 +66,10 @@ pub struct ScopeState {
 /// One quota of a scope. `cap + debt = available + reserved + spent + foreign`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaState {
+    /// What it counts.
+    pub dimension: Dimension,
+    /// How whoever told of it calls it; the dimension's word, or a name beside it.
+    pub name: String,
     /// Units per window, declared, told or learnt.
     pub limit: u64,
     /// The window.
@@ -74,14 +82,23 @@ pub struct QuotaState {
     pub cap: u64,
     /// Units that could be granted now.
     pub available: u64,
-    /// Units granted and not sent.
+    /// Units granted and not counted as spent: not sent, or known only once the
+    /// answer has ended.
     pub reserved: u64,
-    /// Units sent within window and spread.
+    /// Units that count as spent within window and spread, or that a bucket lacks.
     pub spent: u64,
     /// Units that others used.
     pub foreign: u64,
     /// Units beyond the cap, after a limit was lowered or a larger call went.
     pub debt: u64,
+}
+
+impl QuotaState {
+    /// What of it is left, in millionths.
+    fn share_left(&self) -> u64 {
+        let share = u128::from(self.available) * 1_000_000 / u128::from(self.cap.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
 }
 
 impl Ledger {
@@ -136,22 +153,24 @@ impl Ledger {
                 restore_scope(now, ledger, row);
             }
         }
-        let mut sends: BTreeMap<&Scope, Vec<(Moment, u64)>> = BTreeMap::new();
+        let mut sends: BTreeMap<(&Scope, Dimension), Vec<(Moment, u64)>> = BTreeMap::new();
         let own = |row: &&AttemptRow| row.scopes.first() == Some(&self.account);
         for row in attempts.iter().filter(own) {
             if let Some(at) = left_at(now, row) {
                 for scope in &row.scopes {
-                    let units = u64::from(row.requests);
-                    sends.entry(scope).or_default().push((at, units));
+                    for (dimension, units) in row.cost.iter() {
+                        let sends = sends.entry((scope, dimension)).or_default();
+                        sends.push((at, units));
+                    }
                 }
             }
         }
-        for (scope, sends) in &mut sends {
+        for ((scope, dimension), sends) in &mut sends {
             sends.sort_unstable();
             if let Some(place) = self.scopes.place(scope)
                 && let Some(ledger) = self.scopes.at_mut(place)
             {
-                ledger.seed(sends);
+                ledger.seed(now, *dimension, sends);
             }
         }
         let places: Vec<Place> = self.scopes.iter().map(|(place, _)| place).collect();
@@ -190,11 +209,11 @@ fn restore_scope(now: Moment, ledger: &mut ScopeLedger, row: &ScopeRow) {
         && 0 < limit
         && !window.is_zero()
         && !ledger
-            .limiters
-            .iter()
+            .of_calls()
             .any(|known| known.quota().window == window)
     {
         let quota = Quota {
+            dimension: Dimension::Requests,
             limit,
             window,
             kind: WindowKind::Unknown,
@@ -206,10 +225,9 @@ fn restore_scope(now: Moment, ledger: &mut ScopeLedger, row: &ScopeRow) {
         ledger.limiters.push(limiter);
     }
     if row.misdeclared {
-        ledger
-            .limiters
-            .iter_mut()
-            .for_each(Limiter::restore_misdeclared);
+        for limiter in &mut ledger.limiters {
+            limiter.restore_misdeclared(now);
+        }
     }
 }
 
@@ -232,8 +250,15 @@ fn show(now: Moment, ledger: &ScopeLedger) -> ScopeState {
         .limiters
         .iter()
         .zip(&quotas)
-        .min_by_key(|(_, quota)| quota.available);
-    let block = ledger.block(now, 1, Priority::Normal, true);
+        .min_by_key(|(_, quota)| quota.share_left());
+    let ordinary = Call {
+        scopes: &[],
+        cost: Cost::ONE,
+        estimate: None,
+        priority: Priority::Normal,
+        probe_safe: true,
+    };
+    let block = ledger.block(now, &ordinary);
     let reset_after = binding.and_then(|(limiter, quota)| {
         let told = limiter.told.reset_at().filter(|reset| now < *reset);
         let own = limiter.next_freed(now);
@@ -254,8 +279,10 @@ fn show(now: Moment, ledger: &ScopeLedger) -> ScopeState {
             .map(|(_, until)| until)
             .filter(|until| *until < Moment::NEVER),
         limit: shown.map(|quota| quota.limit),
+        dimension: shown.map(|quota| quota.dimension),
         remaining: binding.map(|(limiter, quota)| {
-            let told = limiter.told.left(now, ledger.taken());
+            let taken = ledger.tally(limiter.dimension()).map_or(0, Tally::taken);
+            let told = limiter.told.left(now, taken);
             match limiter.origin() {
                 Origin::Header => told.unwrap_or(quota.available),
                 _ => quota.available,
@@ -267,7 +294,7 @@ fn show(now: Moment, ledger: &ScopeLedger) -> ScopeState {
         origin,
         in_flight: ledger.seats.open(),
         max_concurrent: ledger.seats.cap(),
-        reserved: ledger.reserved,
+        reserved: ledger.reserved(Dimension::Requests),
         epoch: ledger.gate.epoch(),
         refusals: ledger.refusals,
         echoes: ledger.echoes,
@@ -302,15 +329,18 @@ fn source(
 fn show_quota(now: Moment, ledger: &ScopeLedger, limiter: &Limiter) -> QuotaState {
     let (cap, spent) = (limiter.cap(), limiter.spent(now));
     let foreign = limiter.told.foreign(now).units;
-    let taken = spent + foreign + ledger.reserved;
+    let reserved = ledger.reserved(limiter.dimension());
+    let taken = spent + foreign + reserved;
     QuotaState {
+        dimension: limiter.dimension(),
+        name: limiter.label().to_owned(),
         limit: limiter.quota().limit,
         window: limiter.quota().window,
         origin: limiter.origin(),
         paced: limiter.is_paced(),
         cap,
         available: cap.saturating_sub(taken),
-        reserved: ledger.reserved,
+        reserved,
         spent,
         foreign,
         debt: taken.saturating_sub(cap),
@@ -321,6 +351,8 @@ fn show_quota(now: Moment, ledger: &ScopeLedger, limiter: &Limiter) -> QuotaStat
 fn show_learnt(discovery: &Discovery) -> QuotaState {
     let limit = discovery.limit();
     QuotaState {
+        dimension: Dimension::Requests,
+        name: Dimension::Requests.word().to_owned(),
         limit,
         window: discovery.window(),
         origin: Origin::Learned,

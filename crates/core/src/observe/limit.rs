@@ -5,10 +5,8 @@
 //! `-1` is how providers say "none granted" or "not known", and drops the whole
 //! reading; a negative remainder is only not known.
 //!
-//! A bucket says when it will be *full* ([`What::Full`]), which is not a window.
-//! It refills evenly, so `window = full × limit / (limit − remaining)`. Worked:
-//! 60 a minute, one used: `limit 60, remaining 59, reset 1s` gives 1 s × 60 / 1
-//! = 60 s, where taking the reset for a window would allow 60 calls a second.
+//! A bucket says when it will be *full* ([`What::Full`]), which is not a window;
+//! the reading says so, and the ledger concludes the window from several.
 
 use super::dialect::{FieldRule, What};
 use super::{AnsweredAt, READINGS_MAX, Reach, Reading, quantity, ratelimit_fields as ietf};
@@ -135,10 +133,8 @@ impl<'a> Limit<'a> {
         if self.meaningless {
             return Vec::new();
         }
-        let window = self
-            .window
-            .or(self.documented_window)
-            .or_else(|| self.refill_time());
+        let window = self.window.or(self.documented_window);
+        let refills = self.reset.max(self.full) == self.full && self.full.is_some();
         let state = ietf::State {
             name: None,
             limit: self.limit,
@@ -159,6 +155,7 @@ impl<'a> Limit<'a> {
         let mut readings = ietf::join(states, self.policies, self.reach);
         for reading in readings.iter_mut().take(own) {
             reading.window = reading.window.or(window).filter(|window| !window.is_zero());
+            reading.refills = refills;
         }
         for reading in &mut readings {
             // A policy may name a unit of its own; silence means this limit's.
@@ -168,14 +165,5 @@ impl<'a> Limit<'a> {
             reading.source = self.source;
         }
         readings
-    }
-
-    /// How long an empty bucket takes to fill, from how long this one takes.
-    fn refill_time(&self) -> Option<Span> {
-        let (full, limit) = (self.full?, self.limit?);
-        match limit.saturating_sub(self.remaining?) {
-            0 => None,
-            used => Some(full.scale(limit, used)),
-        }
     }
 }

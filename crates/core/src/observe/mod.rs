@@ -131,7 +131,10 @@ pub struct Reading {
     pub remaining: Option<u64>,
     /// Until more (or all) of the quota is back, from when the provider answered.
     pub reset_after: Option<Span>,
-    /// Length of the window, where the provider states it.
+    /// Whether `reset_after` says when a bucket will be full again, and not when a
+    /// window ends.
+    pub refills: bool,
+    /// Length of the window, where the provider states or documents it.
     pub window: Option<Span>,
     /// In words: `RateLimit header`, `x-ratelimit-remaining-requests`, …
     pub source: &'static str,

@@ -164,6 +164,7 @@ pub(crate) fn join(states: Vec<State>, mut policies: Vec<Policy>, reach: Reach) 
             limit: state.limit.or_else(|| policy.as_ref().map(|p| p.quota)),
             remaining: state.remaining,
             reset_after: state.reset,
+            refills: false,
             window: policy.and_then(|p| p.window),
             source: SOURCE,
         });
@@ -174,6 +175,7 @@ pub(crate) fn join(states: Vec<State>, mut policies: Vec<Policy>, reach: Reach) 
         limit: Some(policy.quota),
         remaining: None,
         reset_after: None,
+        refills: false,
         window: policy.window,
         source: SOURCE,
     }));

@@ -185,6 +185,7 @@ impl Gateway {
             profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
             cost: route.rule.cost,
+            sizing: None,
             limits: policy.limits(&route.provider, &owner.account, route.class),
             weight: caller.limits().weight,
             agent_concurrent_max: caller.limits().max_concurrent,

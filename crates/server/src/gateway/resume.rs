@@ -122,6 +122,7 @@ impl Resume for Gateway {
             profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
             cost: route.rule.cost,
+            sizing: None,
             limits: policy.limits(&requested.provider, &requested.account, requested.class),
             weight: agents.map_or(1, |agent| agent.limits.weight),
             agent_concurrent_max: agents.and_then(|agent| agent.limits.max_concurrent),

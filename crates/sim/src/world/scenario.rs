@@ -200,6 +200,7 @@ fn limits(random: &mut Random) -> (Vec<Rule>, ScopeLimits) {
         _ => WindowKind::Unknown,
     };
     let quota = Quota {
+        dimension: Dimension::Requests,
         limit,
         window: Span::from_secs(window),
         kind,

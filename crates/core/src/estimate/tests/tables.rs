@@ -277,15 +277,3 @@ fn points_and_money_are_declared_reported_or_learnt() {
     let cost = estimator.reserve(&kind("a", "m"), &Sizing::default(), &Charge::default());
     assert_eq!(of(cost)[..2], [1, 5]);
 }
-
-#[test]
-fn a_refused_call_costs_only_where_refusals_count() {
-    let estimator = Estimator::default();
-    let free = estimator.refused(&Sizing::default(), &Charge::default());
-    assert_eq!(free, Cost::default());
-    let counted = Charge {
-        rejects: Rejects::Counted,
-        ..Charge::default()
-    };
-    assert_eq!(estimator.refused(&Sizing::default(), &counted), Cost::ONE);
-}

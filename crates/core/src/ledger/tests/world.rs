@@ -379,6 +379,7 @@ impl World {
                 limit: Some(limit),
                 remaining: Some(said.unwrap_or(0)),
                 reset_after: Some(Span::from_micros(reset)),
+                refills: false,
                 window: None,
                 source: "x-ratelimit-remaining-requests",
             });

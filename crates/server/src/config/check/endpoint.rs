@@ -354,7 +354,5 @@ fn cost(options: &EndpointOptions, place: Place<'_>, out: &mut Collector) -> Cos
     {
         out.add(at.key("spend").mark(), "a cost is not negative");
     }
-    Cost {
-        requests: cost.requests.unwrap_or(1).max(1),
-    }
+    Cost::requests(cost.requests.unwrap_or(1).max(1))
 }

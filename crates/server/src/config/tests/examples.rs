@@ -46,12 +46,13 @@ fn the_specified_example_means_what_it_says() {
     let ops = &billing.accounts[0];
     let policy = ops.rules.policy(&ops.name).unwrap();
     let sliding = Quota {
+        dimension: Dimension::Requests,
         limit: 60,
         window: Span::from_secs(10),
         kind: WindowKind::Sliding,
     };
     let limits = ScopeLimits {
-        requests: vec![sliding],
+        quotas: vec![sliding],
         max_concurrent: Some(2),
     };
     assert_eq!(
