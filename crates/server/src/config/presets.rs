@@ -113,6 +113,9 @@ impl ProviderOptions {
             message_clock: own.message_clock.or(known.message_clock),
             fields: own.fields,
             errors: own.errors,
+            sizing: own.sizing,
+            usage: own.usage,
+            charge: own.charge,
             sources: None,
             facts: None,
         }

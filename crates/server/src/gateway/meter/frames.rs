@@ -9,8 +9,8 @@
 //! whatever they say, and a wrong meter reading is corrected by the next answer. A
 //! length that can't be ends the reading.
 //!
-//! Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html>
-//! (the same encoding), read 2026-11-30.
+//! Source: <https://docs.aws.amazon.com/lexv2/latest/dg/event-stream-encoding.html>,
+//! read 2026-11-30.
 
 use super::sse::Part;
 

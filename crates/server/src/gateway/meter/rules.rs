@@ -132,8 +132,8 @@ impl<W: Copy + PartialEq> Rules<W> {
             if *of != what {
                 continue;
             }
-            let parts = found.numbers.get(here).unwrap_or_default();
-            let sum = parts.iter().flatten().copied().reduce(Amount::and);
+            let parts = here.filter_map(|id| *found.numbers.get(id)?);
+            let sum = parts.reduce(Amount::and);
             match sum {
                 Some(amount) if amount != Amount::default() => return Some(amount),
                 Some(amount) => zero = zero.or(Some(amount)),
