@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rategov_core::action::outcome::{Body, Evidence, Upload};
-use rategov_core::cost::Cost;
+use rategov_core::cost::{Cost, Dimension};
 use rategov_core::engine::{
     BodyEnd, Chance, Engine, Leave, Marker, Output, Report, Setup, Submit, TaskAllowance,
 };

@@ -9,7 +9,7 @@ mod action;
 pub use action::{ActionRow, SUPERSEDED, WITHDRAWN};
 
 use crate::action::outcome::Certainty;
-use crate::cost::Cost;
+use crate::cost::{Cost, Dimension};
 use crate::event::Event;
 use crate::id::{Account, Agent};
 use crate::id::{ActionId, AttemptNo, EscalationId, Scope, Task};
@@ -113,6 +113,29 @@ pub struct ScopeRow {
     pub exhausted: bool,
     /// Where this came from, in words.
     pub source: String,
+    /// The limits that headers told, at most 8.
+    pub told: Vec<ToldRow>,
+}
+
+/// A limit that headers told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldRow {
+    /// How the provider calls it.
+    pub name: String,
+    /// What it counts.
+    pub dimension: Dimension,
+    /// Units per window.
+    pub limit: u64,
+    /// The window.
+    pub window: Span,
+    /// Whether its length was stated, and not concluded.
+    pub named: bool,
+    /// What the bucket holds, if it is one.
+    pub burst: Option<u64>,
+    /// Units left when it was saved, as far as known.
+    pub left: Option<u64>,
+    /// When more is back.
+    pub reset_at: Option<Moment>,
 }
 
 /// One task.

@@ -9,12 +9,13 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::Error;
 
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_stops.sql"),
     include_str!("migrations/0003_exhausted.sql"),
     include_str!("migrations/0004_uncounted.sql"),
     include_str!("migrations/0005_blocks.sql"),
+    include_str!("migrations/0006_units.sql"),
 ];
 
 /// The newest form that this program knows.

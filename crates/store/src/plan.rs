@@ -161,6 +161,7 @@ fn plan_attempt(
     }
     let (kind, n) = match event {
         Event::ActionResult { attempt, .. } => (SendKind::Attempt, *attempt),
+        Event::Settled { attempt, .. } => (SendKind::Attempt, *attempt),
         Event::LookedUp { lookup, .. } => (SendKind::Lookup, *lookup),
         _ => return Ok(None),
     };

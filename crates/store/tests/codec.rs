@@ -60,6 +60,7 @@ fn events() -> Vec<Event> {
         misdeclared: false,
         exhausted: true,
         source: "HTTP 429 Retry-After".to_owned(),
+        told: Vec::new(),
     };
     let escalation = EscalationId(u128::MAX);
     vec![

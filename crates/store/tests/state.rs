@@ -50,6 +50,7 @@ fn closed_scope(until_s: u64) -> Event {
         misdeclared: true,
         exhausted: false,
         source: "HTTP 429 Retry-After".to_owned(),
+        told: Vec::new(),
     };
     Event::Scope(Box::new(ScopeChange {
         scope: saved.scope.clone(),

@@ -308,6 +308,7 @@ impl Engine {
         let (modes, why) = match change {
             Change::Mode { from, to, why, .. } => (Some((*from, *to)), why.as_str()),
             Change::Held { why, .. } => (None, why.as_str()),
+            Change::Left { .. } => (None, "less is left of a limit"),
             _ => (None, "a limit was learnt"),
         };
         if modes.is_none() && saved.contains(scope) {
@@ -326,7 +327,11 @@ impl Engine {
             status: None,
             saved: row,
         }));
-        self.outbox.record(now, Durability::Process, event);
+        let durability = match change {
+            Change::Left { .. } => Durability::Soon,
+            _ => Durability::Process,
+        };
+        self.outbox.record(now, durability, event);
     }
 }
 

@@ -190,6 +190,11 @@ pub enum Change {
         /// Where it came from, in words.
         source: String,
     },
+    /// What a header said is left of a limit has halved: a restart should know it.
+    Left {
+        /// The scope.
+        scope: Scope,
+    },
     /// How many calls may be open at once was learnt.
     LearnedSeats {
         /// The scope.
@@ -240,6 +245,7 @@ impl Change {
             Change::Mode { scope, .. }
             | Change::Held { scope, .. }
             | Change::Learned { scope, .. }
+            | Change::Left { scope }
             | Change::LearnedSeats { scope, .. }
             | Change::Refused { scope, .. }
             | Change::Foreign { scope, .. }
@@ -256,6 +262,7 @@ impl Change {
             Change::Mode { .. }
                 | Change::Held { .. }
                 | Change::Learned { .. }
+                | Change::Left { .. }
                 | Change::LearnedSeats { .. }
         )
     }

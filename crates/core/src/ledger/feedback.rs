@@ -84,6 +84,11 @@ impl ScopeLedger {
                 source: reading.source.to_owned(),
             });
         }
+        if limiter.origin() == Origin::Header && limiter.told.has_halved(limit) {
+            changes.push(Change::Left {
+                scope: self.name.clone(),
+            });
+        }
         if accepted
             && limiter.window_is_named()
             && let Some(units) = limiter.told.announce(now, limit)

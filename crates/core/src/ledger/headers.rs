@@ -84,6 +84,10 @@ pub(super) struct Told {
     foreign: Foreign,
     /// Nothing is left until then.
     dry_until: Moment,
+    /// What was left before a restart, and until when that counts.
+    restored: Option<(u64, Moment)>,
+    /// How often what is left had halved when it was last made known.
+    halved: u32,
     /// The reading of least use, for the shape: units used, reset.
     least: Option<(u64, Span)>,
     /// Readings in a row whose resets grew with what is used.
@@ -139,6 +143,42 @@ impl Told {
     /// Nothing is left until `until`.
     pub(super) fn run_dry(&mut self, until: Moment) {
         self.dry_until = until;
+    }
+
+    /// Of this limit so much was left before a restart, which others may have used
+    /// for as long as it counts.
+    pub(super) fn restore(&mut self, left: u64, until: Moment) {
+        self.restored = Some((left, until));
+    }
+
+    /// What was left before a restart is gone, as far as our own sends don't explain it.
+    pub(super) fn adopt_restored(&mut self, limit: u64, own: u64) {
+        let Some((left, until)) = self.restored.take() else {
+            return;
+        };
+        let units = limit.saturating_sub(left).saturating_sub(own);
+        self.foreign = Foreign {
+            units,
+            sure: 0,
+            until,
+        };
+    }
+
+    /// Whether what is left has halved again since that was last made known, so that
+    /// a restart should know it. Once more than half is left again it begins anew.
+    pub(super) fn has_halved(&mut self, limit: u64) -> bool {
+        let Some(left) = self.remaining else {
+            return false;
+        };
+        let halved = match left {
+            0 => u64::BITS,
+            left => (limit / left).checked_ilog2().unwrap_or(0),
+        };
+        let is_news = self.halved < halved;
+        if is_news || halved == 0 {
+            self.halved = halved;
+        }
+        is_news
     }
 
     /// Units left as last told.

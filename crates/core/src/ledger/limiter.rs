@@ -358,6 +358,12 @@ impl Limiter {
         }
     }
 
+    /// What was left before a restart counts, beside what was seeded.
+    pub(super) fn adopt_restored(&mut self, now: Moment) {
+        let own = self.spent(now);
+        self.told.adopt_restored(self.quota.limit, own);
+    }
+
     /// The sends that it knows of.
     pub(super) fn sends(&self) -> impl Iterator<Item = (Moment, u64)> {
         self.log.iter()

@@ -401,7 +401,12 @@ impl ScopeLedger {
         let forgotten =
             self.last_used + FORGOTTEN_AFTER <= now && self.gate.mode(now) != Mode::Closed;
         let is_free = !self.declared && self.seats.open() == 0;
-        is_free && (self.gate.is_calm(now) || forgotten)
+        // What counts of a declared limit would be forgotten with its place.
+        let counts = self
+            .limiters
+            .iter()
+            .any(|limiter| limiter.origin() == Origin::Declared && 0 < limiter.spent(now));
+        is_free && !counts && (self.gate.is_calm(now) || forgotten)
     }
 
     /// Whether something would be forgotten with it.

@@ -14,7 +14,7 @@ use crate::action::outcome::Certainty;
 use crate::cost::{Cost, Dimension};
 use crate::id::Scope;
 use crate::policy::{Quota, WindowKind};
-use crate::record::{AttemptRow, ScopeRow};
+use crate::record::{AttemptRow, ScopeRow, ToldRow};
 use crate::time::{Moment, Span};
 use crate::word::{Mode, Priority};
 
@@ -136,6 +136,12 @@ impl Ledger {
             misdeclared: ledger.is_misdeclared(),
             exhausted: ledger.exhausted,
             source: state.source,
+            told: ledger
+                .limiters
+                .iter()
+                .filter(|limiter| limiter.origin() == Origin::Header)
+                .map(|limiter| save_told(now, ledger, limiter))
+                .collect(),
         })
     }
 
@@ -175,6 +181,11 @@ impl Ledger {
         }
         let places: Vec<Place> = self.scopes.iter().map(|(place, _)| place).collect();
         for place in places {
+            if let Some(ledger) = self.scopes.at_mut(place) {
+                for limiter in &mut ledger.limiters {
+                    limiter.adopt_restored(now);
+                }
+            }
             self.rearm(now, place);
         }
     }
@@ -187,6 +198,55 @@ fn left_at(now: Moment, row: &AttemptRow) -> Option<Moment> {
         (Some(Certainty::NotSent), _) => None,
         (Some(_), sent_at) => Some(sent_at?.min(now)),
     }
+}
+
+fn save_told(now: Moment, ledger: &ScopeLedger, limiter: &Limiter) -> ToldRow {
+    let taken = ledger.tally(limiter.dimension()).map_or(0, Tally::taken);
+    let quota = limiter.quota();
+    ToldRow {
+        name: limiter.label().to_owned(),
+        dimension: quota.dimension,
+        limit: quota.limit,
+        window: quota.window,
+        named: limiter.window_is_named(),
+        burst: match quota.kind {
+            WindowKind::TokenBucket { burst } => Some(burst),
+            _ => None,
+        },
+        left: limiter.told.left(now, taken),
+        reset_at: limiter.told.reset_at().filter(|at| now < *at),
+    }
+}
+
+/// A limit as it was told before a restart. What was left then is what was not
+/// taken: by us, as the sends say that are seeded next, or by others.
+fn restore_told(now: Moment, ledger: &ScopeLedger, row: &ToldRow) -> Option<Limiter> {
+    if row.limit == 0 || row.window.is_zero() {
+        return None;
+    }
+    let quota = Quota {
+        dimension: row.dimension,
+        limit: row.limit,
+        window: row.window,
+        kind: match row.burst {
+            Some(burst) => WindowKind::TokenBucket { burst },
+            None => WindowKind::Unknown,
+        },
+    };
+    let limiter = match row.named {
+        true => Limiter::new(quota, Origin::Header, ledger.margins()),
+        false => Limiter::without_window(quota, ledger.margins()),
+    };
+    let mut limiter = limiter.labelled(&row.name);
+    match (row.left, row.reset_at) {
+        (Some(0), Some(reset_at)) => limiter.told.run_dry(reset_at),
+        (Some(left), reset_at) => {
+            let until = reset_at.unwrap_or(now + limiter.span());
+            limiter.told.restore(left, until);
+        }
+        (None, _) => {}
+    }
+    Some(limiter)
 }
 
 fn restore_scope(now: Moment, ledger: &mut ScopeLedger, row: &ScopeRow) {
@@ -205,7 +265,16 @@ fn restore_scope(now: Moment, ledger: &mut ScopeLedger, row: &ScopeRow) {
     if let Some(cap) = row.max_concurrent {
         ledger.seats.learn(now, cap);
     }
-    if let (Some(limit), Some(window)) = (row.limit, row.window)
+    for told in &row.told {
+        let is_declared = ledger.limiters.iter().any(|known| {
+            known.dimension() == told.dimension && known.quota().window == told.window
+        });
+        if !is_declared {
+            ledger.limiters.extend(restore_told(now, ledger, told));
+        }
+    }
+    // A row of an earlier form knows of one limit only.
+    if let (true, Some(limit), Some(window)) = (row.told.is_empty(), row.limit, row.window)
         && 0 < limit
         && !window.is_zero()
         && !ledger

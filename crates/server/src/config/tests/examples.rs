@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use rategov_core::cost::Dimension;
 use rategov_core::id::{Agent, Provider, Scope};
 use rategov_core::policy::{AccountPolicy, Quota, ScopeLimits, Stores, WindowKind};
 use rategov_core::time::Span;
