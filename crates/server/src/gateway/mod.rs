@@ -31,6 +31,7 @@ pub mod job;
 pub mod line;
 mod look;
 pub mod meter;
+mod metering;
 pub mod outgoing;
 mod owner;
 pub mod policy;

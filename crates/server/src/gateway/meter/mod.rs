@@ -20,7 +20,17 @@ pub mod sizing;
 mod sse;
 pub mod tap;
 
+use rategov_core::word::Class;
+
+use crate::route::Rule;
+
 pub use decode::Room;
 pub use rules::MeterRules;
 pub use sizing::Sizer;
 pub use tap::Tap;
+
+/// Whether calls to an endpoint use more than themselves: model inference does,
+/// whatever class its caller asked for.
+pub fn is_metered(rule: &Rule) -> bool {
+    rule.class == Class::Generation
+}

@@ -15,13 +15,17 @@
 //! preset names ([`super::rules`]).
 
 use http::HeaderMap;
+use rategov_core::cost::Dimension;
 use rategov_core::estimate::{MEDIA_BYTES, Sizing};
 
+use super::MeterRules;
 use super::amount::Amount;
 use super::decode::{Coding, Decoder, Limits, Room, Sink};
 use super::rules::{Asked, Found, Rules};
 use super::scan::{Listener, Scan};
 use super::tap::Shape;
+use crate::gateway::spool::Spool;
+use crate::route::Rule;
 
 /// Most bytes of one request that are read.
 const PLAIN_MAX: u64 = 64 << 20;
@@ -86,12 +90,13 @@ impl<'r> Sizer<'r> {
         let bytes = length.unwrap_or(self.bytes).max(self.bytes);
         let mut sizing = Sizing::default();
         let weigher = self.decoder.sink();
-        let is_whole = self.bytes == bytes && self.decoder.is_read();
         sizing.prompt_bytes = match (self.shape, weigher) {
             (Shape::Opaque, _) => bytes.div_ceil(1 << 20).max(1) * MEDIA_BYTES,
-            (Shape::Json, Some(weigher)) if is_whole => {
+            (Shape::Json, Some(weigher)) if self.decoder.is_read() && 0 < self.bytes => {
                 let ear = &weigher.ear;
-                weigher.plain - ear.media_bytes + ear.media * MEDIA_BYTES
+                let weight = weigher.plain - ear.media_bytes + ear.media * MEDIA_BYTES;
+                // What was not seen is taken to be as the rest is.
+                (u128::from(weight) * u128::from(bytes) / u128::from(self.bytes)) as u64
             }
             _ => bytes,
         };
@@ -103,6 +108,45 @@ impl<'r> Sizer<'r> {
             sizing.choices = choices.unwrap_or(1).max(1);
         }
         sizing
+    }
+}
+
+/// What a request says of its cost, and its endpoint of the rest. Cost: one pass over
+/// what is kept of its body.
+pub async fn of(
+    headers: &HeaderMap,
+    spool: &Spool,
+    endpoint: &Rule,
+    rules: &MeterRules,
+    room: &Room,
+) -> Sizing {
+    let mut sizer = Sizer::new(headers, &rules.sizing, room);
+    if let Err(error) = spool.look(|piece| sizer.see(piece)).await {
+        // The body won't leave either; its length is enough until then.
+        tracing::debug!(%error, "a request's body can't be read to be sized");
+    }
+    told_by(endpoint, sizer.sizing(spool.length()))
+}
+
+/// The same by its length alone, where its body is not at hand.
+pub fn by_length(length: u64, endpoint: &Rule) -> Sizing {
+    let sizing = Sizing {
+        prompt_bytes: length,
+        ..Sizing::default()
+    };
+    told_by(endpoint, sizing)
+}
+
+/// What an endpoint is declared to cost is no guess.
+fn told_by(endpoint: &Rule, sizing: Sizing) -> Sizing {
+    let cost = &endpoint.cost;
+    let declared = |dimension| Some(cost.of(dimension)).filter(|amount| 0 < *amount);
+    Sizing {
+        requests: cost.of(Dimension::Requests),
+        tokens: declared(Dimension::Tokens),
+        points: declared(Dimension::Points),
+        spend: declared(Dimension::Spend),
+        ..sizing
     }
 }
 
