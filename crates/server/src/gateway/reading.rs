@@ -18,16 +18,17 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use rategov_core::action::outcome::Body;
-use rategov_core::observe::{self, Dialect, ErrorRule, Facts};
+use rategov_core::observe::{Dialect, ErrorRule, Facts};
 use rategov_core::time::WallTime;
 use tokio::time::Instant;
 
 use super::answer::AnswerBody;
-use super::error_body::{self, ErrorText};
+use super::error_body::{self, Look, Said};
 use super::evidence::{BodyEnd, EndMark};
 use super::meter::decode;
 use super::purpose::Purpose;
 use super::sse_opening::{self, Opening};
+use super::understand::understood;
 
 /// Largest answer to a write that is stored for those who ask again.
 pub const RESULT_BYTES_MAX: usize = 8 << 20;
@@ -121,7 +122,11 @@ pub async fn read(
     let status = head.status.as_u16();
     let wanted = wanted(head, purpose);
     let mut peeked = Peeked::default();
-    let mut error: Option<ErrorText> = None;
+    let mut said = Said::default();
+    let look = Look {
+        dialect: tongue.dialect,
+        hidden: tongue.hidden,
+    };
     match wanted {
         Wanted::Nothing => {}
         Wanted::UpTo(most) => {
@@ -132,7 +137,7 @@ pub async fn read(
             }
             if status >= 400 || purpose == Purpose::Read || is_json(&head.headers) {
                 let plain = decoded(&head.headers, &peeked.whole());
-                error = error_body::read(status, &plain, tongue.hidden);
+                said = error_body::read(status, &plain, look);
             }
         }
         Wanted::FirstEvent => {
@@ -140,12 +145,12 @@ pub async fn read(
             loop {
                 let plain = decoded(&head.headers, &peeked.whole());
                 let opening = match body.end() {
-                    Some(_) => sse_opening::opening_at_end(&plain, tongue.hidden),
-                    None => sse_opening::opening(&plain, tongue.hidden),
+                    Some(_) => sse_opening::opening_at_end(&plain, look),
+                    None => sse_opening::opening(&plain, look),
                 };
                 match opening {
-                    Opening::Failed(text) => {
-                        error = Some(text);
+                    Opening::Failed(told) => {
+                        said = told;
                         break;
                     }
                     Opening::Content => break,
@@ -164,15 +169,7 @@ pub async fn read(
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();
-    let lent = error.as_ref().map(ErrorText::lend);
-    let facts = observe::read(
-        status,
-        &fields,
-        lent.as_ref(),
-        tongue.dialect,
-        tongue.rules,
-        tongue.arrived,
-    );
+    let facts = understood(status, &fields, &said, tongue);
     let whole = body.end();
     let came = match whole {
         None => Body::Open,

@@ -96,12 +96,23 @@ fn provider(
             .ok(),
         None => {
             if !place.has("base_url") {
-                let hint = match nearest(name, presets.names()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => "add `base_url: https://…`".to_owned(),
+                let add = "add `base_url: https://…`".to_owned();
+                let (cause, hint) = match preset_name {
+                    Presets::GENERIC => {
+                        let near = nearest(name, presets.names());
+                        let hint = near.map(|near| format!("did you mean `{near}`?"));
+                        ("there is no preset of that name", hint.unwrap_or(add))
+                    }
+                    _ => (
+                        "each customer of this provider has an address of its own",
+                        add,
+                    ),
                 };
                 let name = shown(name);
-                out.add(place.mark(), format!("provider `{name}` has no `base_url`, and there is no preset of that name\nhint: {hint}"));
+                out.add(
+                    place.mark(),
+                    format!("provider `{name}` has no `base_url`, and {cause}\nhint: {hint}"),
+                );
             }
             None
         }
@@ -162,6 +173,7 @@ fn provider(
         endpoints,
         unmatched_profile,
         path_prefix,
+        whose: options.whose,
         dialect,
         errors,
         meter: Arc::new(meter),

@@ -40,7 +40,9 @@ pub struct ProviderSettings {
     /// A call whose path doesn't begin with it gets it put in front: empty, or
     /// beginning with `/` and not ending with it.
     pub path_prefix: String,
-    /// What the headers of its answers say.
+    /// In words, whose its limits are.
+    pub whose: Option<String>,
+    /// What the fields of its answers say.
     pub dialect: Dialect,
     /// What its errors mean, in the order in which rules are tried.
     pub errors: Vec<ErrorRule>,

@@ -56,9 +56,22 @@ fn the_specified_example_means_what_it_says() {
         quotas: vec![sliding],
         max_concurrent: Some(2),
     };
+    let tokens = Quota {
+        dimension: Dimension::Tokens,
+        limit: 40_000,
+        window: Span::from_secs(60),
+        kind: WindowKind::TokenBucket { burst: 40_000 },
+    };
+    let of_each_model = ScopeLimits {
+        quotas: vec![tokens],
+        max_concurrent: None,
+    };
     assert_eq!(
         policy.scopes,
-        [(Scope::new("account:ops-team").unwrap(), limits)]
+        [
+            (Scope::new("account:ops-team").unwrap(), limits),
+            (Scope::new("model:*").unwrap(), of_each_model)
+        ]
     );
     assert_eq!((policy.max_waiting, policy.reserve_interactive), (25, 1));
     assert_eq!(policy.floors_permille, [0, 100, 50]);
@@ -94,9 +107,7 @@ fn what_of_the_specified_example_does_not_act_yet_is_named() {
         .collect::<Vec<_>>()
         .join("\n");
     insta::assert_snapshot!(shown, @r"
-    rategov.yaml:27:40: `providers.billing-api.accounts.ops-team.quotas[1].dimension: tokens` does not act yet: this quota is not kept: only requests and concurrent calls are counted
     rategov.yaml:31:19: `providers.billing-api.endpoints[0].coalesce` does not act yet: equal reads are separate calls
-    rategov.yaml:50:24: `providers.billing-api.endpoints[4].cost.spend` does not act yet: only requests are counted
     rategov.yaml:84:1: `predict` does not act yet: lower priorities are spaced evenly, without a forecast
     rategov.yaml:87:1: `retention` does not act yet: records are kept for ever
     rategov.yaml:99:14: `agents.desk.approve` does not act yet: these calls are not held for approval; keep such credentials out of reach until they are
@@ -116,7 +127,9 @@ fn the_extract_of_the_specification_loads_alone() {
 fn without_a_configuration_nothing_is_stricter_than_a_provider() {
     let settings = Settings::default();
     let names: Vec<&str> = settings.providers.keys().map(Provider::as_str).collect();
-    assert_eq!(names, ["anthropic", "openai"]);
+    let callable: Vec<&str> = Presets::built_in().callable().collect();
+    assert_eq!(names, callable);
+    assert!(names.contains(&"anthropic") && names.contains(&"openai"));
     for provider in settings.providers.values() {
         assert_eq!(
             provider.undeclared.policy,
@@ -288,9 +301,10 @@ providers:
         "the prefix is not said twice"
     );
     assert_eq!(openai.slot.scheme.as_deref(), Some("Bearer"));
-    let field = openai.dialect.rule("x-ratelimit-limit-requests").unwrap();
-    assert_eq!(field.reach, rategov_core::observe::Reach::Account);
-    assert!(openai.dialect.rule("retry-after-ms").is_some());
+    let (fields, _) = openai.dialect.rules("x-ratelimit-limit-requests");
+    assert_eq!(fields.len(), 1, "the user's row stands over the preset's");
+    assert_eq!(fields[0].reach, rategov_core::observe::Reach::Account);
+    assert_eq!(openai.dialect.rules("retry-after-ms").0.len(), 1);
     assert_eq!(openai.errors[0].code, None);
 
     let routes = RouteTable::new(&settings);
@@ -330,10 +344,9 @@ fn a_call_touches_the_scopes_that_are_declared_for_it() {
         scopes("POST", "/jobs", None),
         [account, "endpoint:POST /jobs"]
     );
-    // The only model quota counts tokens, which doesn't act yet.
     assert_eq!(
         scopes("POST", "/jobs", Some("gpt-4o")),
-        [account, "endpoint:POST /jobs"]
+        [account, "endpoint:POST /jobs", "model:gpt-4o"]
     );
     // OpenAI's answers speak of models, declared or not.
     let openai = provider(&settings, "openai");
