@@ -280,7 +280,7 @@ fn what_ended_long_ago_is_swept_and_the_log_keeps_it() {
     world.write_all(&engine(OPS), life(OPS, 1, 100).into_iter().skip(1));
     world.write_all(&engine(OPS), life(OPS, 2, 200).into_iter().take(4));
     // Its id is of a clock that was two months ahead.
-    let ahead = (WALL as u128 + 62 * 24 * 3_600) * 1_000 << 80;
+    let ahead = ((WALL as u128 + 62 * 24 * 3_600) * 1_000) << 80;
     world.write_all(&engine(OPS), life(OPS, ahead, 300));
     let opened = Event::TaskOpened {
         task: task("old"),
