@@ -226,7 +226,7 @@ mod tests {
             "provider | credential_scheme | none | 2026-11-29",
             "endpoint | POST /v1/messages | generation | 2026-11-29",
             "field | anthropic-ratelimit-requests-limit | limit, of requests, of the model, in 60s | 2026-11-29",
-            "error | 400, “specified API usage limits” | billing, of the account | 2026-11-29",
+            "error | 400, “specified API usage limits” | billing, of the account, whose: organization or workspace | 2026-11-29",
         ] {
             assert!(
                 lines.iter().any(|line| line == expected),
