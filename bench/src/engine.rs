@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rategov_core::action::outcome::{Body, Evidence, Upload};
-use rategov_core::cost::Cost;
+use rategov_core::cost::{Cost, Dimension};
 use rategov_core::engine::{
     BodyEnd, Chance, Engine, Leave, Marker, Output, Report, Setup, Submit, TaskAllowance,
 };
@@ -114,6 +114,7 @@ impl World {
             profile: Arc::new(Profile::nothing()),
             scopes: Arc::from([account.clone()]),
             cost: Cost::ONE,
+            sizing: None,
             limits: Arc::new(ClassTable::default().of(Class::Read).clone()),
             weight: 1,
             agent_concurrent_max: None,
@@ -257,11 +258,13 @@ impl World {
 
 fn policy(account: &Scope, slow: &Scope) -> AccountPolicy {
     let large = Quota {
+        dimension: Dimension::Requests,
         limit: 2_000_000,
         window: Span::from_secs(1),
         kind: WindowKind::Sliding,
     };
     let spent = Quota {
+        dimension: Dimension::Requests,
         limit: 1,
         window: Span::from_secs(3_600),
         kind: WindowKind::Sliding,
@@ -271,14 +274,14 @@ fn policy(account: &Scope, slow: &Scope) -> AccountPolicy {
             (
                 account.clone(),
                 ScopeLimits {
-                    requests: vec![large],
+                    quotas: vec![large],
                     max_concurrent: Some(SEATS),
                 },
             ),
             (
                 slow.clone(),
                 ScopeLimits {
-                    requests: vec![spent],
+                    quotas: vec![spent],
                     max_concurrent: None,
                 },
             ),

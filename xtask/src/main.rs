@@ -15,6 +15,7 @@ usage: cargo xtask COMMAND
   tidy                 check the rules that no compiler knows
   sim --seed N         run the simulated world once and print its trace
   sim --seeds A..B     run it for every seed from A up to, but not including, B
+  sim --quotas [WORD…] judge the engine against every kind of limit; only trials whose names hold all words
   bench [--quick]      measure the engine, and the gateway beside nginx and Envoy; writes docs/benchmarks.md
 ";
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(&root(), Depth::Sampled),
         ["test", "--full"] => test::run(&root(), Depth::Full),
         ["tidy"] => tidy::run(&root()),
+        ["sim", "--quotas", words @ ..] => sim::judge(&root(), words),
         ["sim", rest @ ..] => match sim::Seeds::parse(rest) {
             Ok(seeds) => sim::run(&root(), seeds),
             Err(mistake) => return misuse(&mistake),

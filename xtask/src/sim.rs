@@ -85,15 +85,33 @@ impl Seeds {
     }
 }
 
+/// Builds the simulator and judges the engine in the trials that hold every word.
+pub fn judge(root: &Path, words: &[&str]) -> anyhow::Result<()> {
+    let words = words.iter().map(|word| (*word).to_owned());
+    simulate(
+        root,
+        "sim",
+        std::iter::once("--quotas".to_owned()).chain(words),
+    )
+}
+
 /// Builds the simulator and runs it.
 pub fn run(root: &Path, seeds: Seeds) -> anyhow::Result<()> {
+    simulate(root, seeds.profile(), seeds.words())
+}
+
+fn simulate(
+    root: &Path,
+    profile: &str,
+    words: impl IntoIterator<Item = String>,
+) -> anyhow::Result<()> {
     if !has_simulator(&tools::metadata(root)?) {
         bail!("crates/sim has no program `sim`\nhint: it belongs in crates/sim/src/bin/sim.rs");
     }
     let mut command = tools::cargo(root);
-    command.args(["run", "--quiet", "--locked", "--profile", seeds.profile()]);
+    command.args(["run", "--quiet", "--locked", "--profile", profile]);
     command.args(["--package", PACKAGE, "--bin", PROGRAM, "--"]);
-    tools::run(command.args(seeds.words()))
+    tools::run(command.args(words))
 }
 
 /// Whether the simulator's program is among the targets of cargo's metadata.

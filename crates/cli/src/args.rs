@@ -307,17 +307,26 @@ pub(crate) struct FakeProvider {
     #[arg(long, default_value = "127.0.0.1:9100", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
     /// How it counts: `sliding:60/10s`, `fixed:60/10s`, `counter:60/10s`,
-    /// `bucket:10+6/s`, `concurrent:4`; `,count-refusals` after it; several with `;`
-    /// between them; `none` for no quota.
+    /// `fixed:200/day`, `bucket:10+6/s`, `concurrent:4`; after it what else is so, such as
+    /// `,count-refusals`, `,per=model`, `,penalty=30s`, `,untold`, or for tokens
+    /// `,of=tokens,charge=most-then-refund`; several with `;` between them; `none` for no
+    /// quota.
     #[arg(long, default_value = "sliding:60/10s", value_name = "QUOTA")]
     pub(crate) quota: String,
     /// Time to serve a call, `200ms-600ms` or one value.
     #[arg(long, default_value = "0ms", value_name = "TIME")]
     pub(crate) latency: String,
     /// Which rate-limit headers it sends: native (by endpoint), none, retry-after-only,
-    /// x-ratelimit, openai, anthropic, ietf.
+    /// x-ratelimit, epoch, openai, azure, anthropic, ietf.
     #[arg(long, default_value = "native", value_name = "FORM")]
     pub(crate) headers: String,
+    /// How long a model's answers are: `short`, or a median in tokens and a deviation in
+    /// percent of the mean, `400~300`.
+    #[arg(long, default_value = "short", value_name = "LENGTH")]
+    pub(crate) answers: String,
+    /// How much of a model call's input counts as cached, in percent.
+    #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100))]
+    pub(crate) cached: u64,
     /// Where its control interface listens: script, ledger, quota. By default a free port.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) control: Option<SocketAddr>,

@@ -222,6 +222,17 @@ pub enum Event {
         /// When its first byte may have left; `None` if none did.
         sent_at: Option<Moment>,
     },
+    /// What an attempt used is known, and is not what was reserved for it.
+    Settled {
+        /// Of this action.
+        action: ActionId,
+        /// Which one.
+        attempt: AttemptNo,
+        /// What it used.
+        cost: Cost,
+        /// Whether some of it is still a guess: its answer did not say.
+        estimated: bool,
+    },
     /// Another attempt will follow.
     RetryScheduled {
         /// Of this action.
@@ -422,6 +433,7 @@ impl Event {
             Event::ActionSent { .. } => "action_sent",
             Event::LookupSent { .. } => "lookup_sent",
             Event::ActionResult { .. } => "action_result",
+            Event::Settled { .. } => "settled",
             Event::RetryScheduled { .. } => "retry_scheduled",
             Event::ReconciliationRequired { .. } => "reconciliation_required",
             Event::LookedUp { .. } => "looked_up",
@@ -449,6 +461,7 @@ impl Event {
             Event::ActionSent { action, .. }
             | Event::LookupSent { action, .. }
             | Event::ActionResult { action, .. }
+            | Event::Settled { action, .. }
             | Event::RetryScheduled { action, .. }
             | Event::ReconciliationRequired { action, .. }
             | Event::LookedUp { action, .. }

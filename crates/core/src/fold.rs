@@ -169,10 +169,13 @@ impl Fold {
     }
 }
 
-/// The send that an event closes.
+/// The send that an event changes.
 fn closes(event: &Event) -> Option<(ActionId, SendKind, AttemptNo)> {
     match event {
         Event::ActionResult {
+            action, attempt, ..
+        }
+        | Event::Settled {
             action, attempt, ..
         } => Some((*action, SendKind::Attempt, *attempt)),
         Event::LookedUp { action, lookup, .. } => Some((*action, SendKind::Lookup, *lookup)),

@@ -14,6 +14,7 @@
 pub mod action;
 pub mod cost;
 pub mod engine;
+pub mod estimate;
 pub mod event;
 pub mod fold;
 pub mod id;

@@ -3,6 +3,8 @@
 //! The server turns the configuration as written into these; the core trusts
 //! them. Spans are bounded by the configuration's own checks.
 
+use crate::cost::Dimension;
+use crate::estimate::Charge;
 use crate::id::{Agent, Scope};
 use crate::time::Span;
 use crate::word::{Class, Priority};
@@ -112,9 +114,11 @@ pub enum WindowKind {
     Unknown,
 }
 
-/// A declared limit on requests.
+/// A declared limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
+    /// What it counts; not [`Dimension::Concurrent`], which has no window.
+    pub dimension: Dimension,
     /// Units per window, at least 1.
     pub limit: u64,
     /// The window, greater than zero.
@@ -126,8 +130,8 @@ pub struct Quota {
 /// What is declared of one scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScopeLimits {
-    /// Request quotas; all must agree.
-    pub requests: Vec<Quota>,
+    /// Quotas, of whatever dimension; all must agree.
+    pub quotas: Vec<Quota>,
     /// Most calls open at once, if declared.
     pub max_concurrent: Option<u32>,
 }
@@ -137,6 +141,8 @@ pub struct ScopeLimits {
 pub struct AccountPolicy {
     /// Declared limits by scope; a scope that is not here is unlimited until it is learnt.
     pub scopes: Vec<(Scope, ScopeLimits)>,
+    /// How the provider charges what a call uses.
+    pub charge: Charge,
     /// Most calls waiting for the account.
     pub max_waiting: usize,
     /// Most calls of one agent waiting for the account.
@@ -171,6 +177,7 @@ impl Default for AccountPolicy {
     fn default() -> AccountPolicy {
         AccountPolicy {
             scopes: Vec::new(),
+            charge: Charge::default(),
             max_waiting: 10_000,
             max_waiting_per_agent: 256,
             reserve_interactive: 0,

@@ -9,7 +9,7 @@ mod action;
 pub use action::{ActionRow, SUPERSEDED, WITHDRAWN};
 
 use crate::action::outcome::Certainty;
-use crate::cost::Cost;
+use crate::cost::{Cost, Dimension};
 use crate::event::Event;
 use crate::id::{Account, Agent};
 use crate::id::{ActionId, AttemptNo, EscalationId, Scope, Task};
@@ -39,8 +39,8 @@ pub struct AttemptRow {
     pub opened_at: Moment,
     /// Every scope it draws on.
     pub scopes: Vec<Scope>,
-    /// What it drew, in requests.
-    pub requests: u32,
+    /// What it drew: as reserved, and as it was once that is known.
+    pub cost: Cost,
     /// When its first byte may have left, once that is known.
     pub sent_at: Option<Moment>,
     /// How it ended; `None` while it is open.
@@ -113,6 +113,29 @@ pub struct ScopeRow {
     pub exhausted: bool,
     /// Where this came from, in words.
     pub source: String,
+    /// The limits that headers told, at most 8.
+    pub told: Vec<ToldRow>,
+}
+
+/// A limit that headers told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldRow {
+    /// How the provider calls it.
+    pub name: String,
+    /// What it counts.
+    pub dimension: Dimension,
+    /// Units per window.
+    pub limit: u64,
+    /// The window.
+    pub window: Span,
+    /// Whether its length was stated, and not concluded.
+    pub named: bool,
+    /// What the bucket holds, if it is one.
+    pub burst: Option<u64>,
+    /// Units left when it was saved, as far as known.
+    pub left: Option<u64>,
+    /// When more is back.
+    pub reset_at: Option<Moment>,
 }
 
 /// One task.
@@ -204,7 +227,7 @@ impl AttemptRow {
             attempt,
             opened_at: at,
             scopes: scopes.to_vec(),
-            requests: cost.requests,
+            cost,
             sent_at: None,
             certainty: None,
             outcome: None,
@@ -212,7 +235,8 @@ impl AttemptRow {
         }
     }
 
-    /// Closes the row with its result; other events leave it alone.
+    /// Closes the row with its result, or notes what it used; other events leave it
+    /// alone.
     pub fn apply(&mut self, event: &Event, at: Moment) {
         match event {
             Event::ActionResult {
@@ -229,6 +253,12 @@ impl AttemptRow {
                 self.status = *status;
                 self.sent_at = *sent_at;
             }
+            Event::Settled {
+                action,
+                attempt,
+                cost,
+                ..
+            } if self.is(*action, SendKind::Attempt, *attempt) => self.cost = *cost,
             Event::LookedUp {
                 action,
                 lookup,

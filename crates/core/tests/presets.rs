@@ -140,7 +140,7 @@ fn every_fact_names_a_source_and_every_source_has_a_day() {
             );
         }
         let sdk = rows(&preset["sdk"], "base_url");
-        let cited = ["endpoints", "fields", "errors"]
+        let cited = ["endpoints", "fields", "errors", "sizing", "usage"]
             .iter()
             .flat_map(|key| rows(&preset, key));
         let cited = cited.chain(sdk).map(|row| row["source"].as_str());

@@ -112,6 +112,20 @@ impl Text<'_> {
                     self.pair("bytes_written", bytes_written);
                 }
             }
+            Event::Settled {
+                attempt,
+                cost,
+                estimated,
+                ..
+            } => {
+                self.pair("attempt", attempt);
+                for (dimension, amount) in cost.iter() {
+                    self.pair(dimension.word(), amount);
+                }
+                if *estimated {
+                    self.pair("estimated", "yes");
+                }
+            }
             Event::RetryScheduled {
                 attempt,
                 due,

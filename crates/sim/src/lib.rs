@@ -6,11 +6,12 @@
 //!
 //! [`world`] is a whole governor around such providers, in virtual time, with
 //! [`agents`] and [`people`]; [`check`] says what must hold in it, and [`seeds`]
-//! runs it.
+//! runs it. [`judge`] is the real engine against every kind of limit.
 
 pub mod agents;
 pub mod check;
 pub mod fake_provider;
+pub mod judge;
 pub mod people;
 pub mod provider;
 pub mod seeds;

@@ -29,6 +29,7 @@ pub mod plan;
 pub mod quota;
 pub mod records;
 pub mod shapes;
+pub mod usage;
 
 mod arrive;
 mod coding;
@@ -42,11 +43,12 @@ use rategov_core::time::{Moment, Span, WallTime};
 use config::Config;
 use doors::{Doors, Welcome, WrittenDoors};
 use fault::{Ending, Fault, Left, Script, ScriptFull, Step};
-use ledger::{ArrivalNo, Finish, Ledger};
+use ledger::{ArrivalNo, Finish, Ledger, Tokens};
 use message::RequestHead;
-use quota::{Quotas, Rule, Seat};
+use quota::{Hold, Load, Quotas, Rule};
 use records::Records;
 use service::Service;
+use usage::Usage;
 
 /// A provider.
 #[derive(Clone, Debug)]
@@ -57,8 +59,34 @@ pub struct Provider {
     doors: Doors,
     service: Service,
     ledger: Ledger,
-    open: BTreeMap<ArrivalNo, Vec<Seat>>,
+    open: BTreeMap<ArrivalNo, Open>,
     epoch: u64,
+}
+
+/// A call that is open, and what it will have taken.
+#[derive(Clone, Debug)]
+struct Open {
+    holds: Vec<Hold>,
+    load: Load,
+    /// What a model does for it.
+    usage: Option<Usage>,
+    /// When the first and when the last token is produced.
+    produced: (Moment, Moment),
+}
+
+impl Open {
+    /// Tokens that are produced by `now`, of an answer that is not waited for to
+    /// its end. An answer in one piece is produced whole, whoever waits for it.
+    fn output(&self, now: Moment, how: Finish) -> u64 {
+        let output = self.usage.map_or(0, |usage| usage.output);
+        let (from, to) = self.produced;
+        if how == Finish::Answered || to <= now || to <= from {
+            return output;
+        }
+        let part = u128::from(output) * u128::from(now.since(from).as_micros());
+        let whole = u128::from(to.since(from).as_micros());
+        u64::try_from(part / whole).unwrap_or(output)
+    }
 }
 
 /// Names an arrival to [`Provider::finish`]; worthless after a reset, when
@@ -74,7 +102,7 @@ impl Provider {
     /// A provider with an empty script and an empty store.
     pub fn new(config: Config) -> Provider {
         Provider {
-            quotas: Quotas::new(config.quotas.clone()),
+            quotas: Quotas::new(config.quotas.clone(), config.wall_at_start),
             ledger: Ledger::new(config.ledger_capacity),
             script: Script::default(),
             doors: Doors::default(),
@@ -126,6 +154,11 @@ impl Provider {
     /// Replaces its limits; counting starts anew.
     pub fn set_quotas(&mut self, rules: Vec<Rule>) {
         self.quotas.replace(rules);
+    }
+
+    /// Changes its limits while they are in use; see [`Quotas::amend`].
+    pub fn amend_quotas(&mut self, rules: Vec<Rule>) {
+        self.quotas.amend(rules);
     }
 
     /// Adds steps to its script.
@@ -201,9 +234,12 @@ impl Provider {
         if ticket.epoch != self.epoch {
             return;
         }
-        if let Some(seats) = self.open.remove(&ticket.no) {
-            self.quotas.release(&seats);
+        if let Some(open) = self.open.remove(&ticket.no) {
+            let output = open.output(now, how);
+            let settled = self.quotas.settle(now, &open.holds, &open.load, output);
+            let tokens = open.usage.map(|usage| Tokens::of(&usage, output));
             self.ledger.finish(ticket.no, now, how);
+            self.ledger.settle(ticket.no, tokens, &settled);
         }
     }
 }

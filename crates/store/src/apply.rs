@@ -14,6 +14,7 @@ use rategov_core::id::ActionId;
 use rategov_core::record::Illegal;
 use rusqlite::Connection;
 
+use crate::blocks::Blocks;
 use crate::clock::{BootNo, Stamp};
 use crate::codec::encode_fact;
 use crate::db::Col;
@@ -65,11 +66,18 @@ pub(crate) struct Appender {
     pub(crate) boot: BootNo,
     pub(crate) key: WorkKey,
     pub(crate) hand: Hand,
+    pub(crate) blocks: Blocks,
     /// The wall clock is behind the journal, and a record says so.
     pub(crate) behind: bool,
 }
 
 impl Appender {
+    /// After a lost commit: what is stored is right, what is in memory may not be.
+    pub(crate) fn let_go(&mut self) {
+        self.hand.let_go();
+        self.blocks.let_go();
+    }
+
     /// Writes one entry inside the open transaction.
     pub(crate) fn apply(&mut self, db: &Connection, entry: &Entry) -> Result<(), Reject> {
         let stamp = Stamp {
@@ -112,8 +120,7 @@ impl Appender {
             .chain
             .append(now, Content::in_clear(content))
             .map_err(refused)?;
-        plan.insert_leaf(db, &appended, content, entry)?;
-        Ok(())
+        plan.insert_leaf(db, &mut self.blocks, &appended, content, entry)
     }
 
     fn seal(&self, entry: &Entry) -> Result<Vec<SealedAttachment>, Reject> {

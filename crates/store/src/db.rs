@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rategov_core::id::{ActionId, EscalationId};
 use rategov_core::time::{Moment, Span, WallTime};
+use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
@@ -30,11 +31,19 @@ const BUSY: Duration = Duration::from_secs(5);
 /// Prepared statements a connection keeps; there are about thirty.
 const STATEMENTS_KEPT: usize = 64;
 
-pub(crate) fn open_writer(path: &Path) -> Result<Connection, Error> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+fn open(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    // Otherwise every new value of a parameter that a plan could depend on makes SQLite
+    // plan the statement anew, which costs more than most of them.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(db)
+}
+
+pub(crate) fn open_writer(path: &Path) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = open(path, flags)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.pragma_update(None, "secure_delete", "ON")?;
@@ -60,9 +69,7 @@ pub(crate) fn limit(db: &Connection, bytes_max: u64) -> Result<(), Error> {
 
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(BUSY)?;
-    db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    let db = open(path, flags)?;
     db.pragma_update(None, "query_only", "ON")?;
     db.pragma_update(None, "trusted_schema", "OFF")?;
     Ok(db)
@@ -217,6 +224,17 @@ impl Columns<'_, '_> {
     ) -> Result<T, Error> {
         let text: String = self.get(name)?;
         parse(&text).map_err(|_| Error::Corrupt(name.to_owned()))
+    }
+
+    /// The same, where it may be absent.
+    pub(crate) fn maybe_name<T, E>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, Error> {
+        let text: Option<String> = self.get(name)?;
+        text.map(|text| parse(&text).map_err(|_| Error::Corrupt(name.to_owned())))
+            .transpose()
     }
 
     /// The row's stamp.

@@ -19,6 +19,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod apply;
+mod blocks;
 pub mod clock;
 pub mod codec;
 mod db;

@@ -9,11 +9,13 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::Error;
 
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 6] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_stops.sql"),
     include_str!("migrations/0003_exhausted.sql"),
     include_str!("migrations/0004_uncounted.sql"),
+    include_str!("migrations/0005_blocks.sql"),
+    include_str!("migrations/0006_units.sql"),
 ];
 
 /// The newest form that this program knows.
@@ -40,8 +42,9 @@ pub(crate) fn migrate(db: &mut Connection) -> Result<(), Error> {
     }
     if done < STEPS.len() {
         // On the disk before the first key is: a database without a form beside a key
-        // is one that was lost, not one whose making a loss of power cut short.
-        db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))?;
+        // is one that was lost, not one whose making a loss of power cut short. A step
+        // may have made the log long: what it took is given back.
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))?;
     }
     Ok(())
 }

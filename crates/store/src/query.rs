@@ -4,6 +4,9 @@
 //! together from fixed pieces; what callers say only ever travels as
 //! parameters.
 
+use std::cmp::Reverse;
+use std::ops::{ControlFlow, Range};
+
 use rategov_audit::leaf::Seq;
 use rategov_core::id::{Account, ActionId, Agent, Task};
 use rategov_core::record::ActionRow;
@@ -12,6 +15,7 @@ use rategov_core::word::State;
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, params_from_iter};
 
+use crate::blocks::{Mention, Wanted};
 use crate::clock::Stamped;
 use crate::codec::{Fact, Word};
 use crate::db::{Col, Columns, rows};
@@ -28,6 +32,41 @@ pub enum Page {
     Forward(Option<Seq>),
     /// From the end, or before a record.
     Backward(Option<Seq>),
+}
+
+impl Page {
+    fn order(self) -> Order {
+        match self {
+            Page::Forward(_) => Order::Ascending,
+            Page::Backward(_) => Order::Descending,
+        }
+    }
+
+    /// The records that it may show.
+    fn range(self) -> Range<u64> {
+        match self {
+            Page::Forward(after) => after.map_or(0, |seq| seq.0.saturating_add(1))..SEQ_END,
+            Page::Backward(before) => 0..before.map_or(SEQ_END, |seq| seq.0.min(SEQ_END)),
+        }
+    }
+}
+
+/// Behind every record that a database can hold.
+const SEQ_END: u64 = i64::MAX as u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Ascending,
+    Descending,
+}
+
+impl Order {
+    pub(crate) fn sql(self) -> &'static str {
+        match self {
+            Order::Ascending => "ASC",
+            Order::Descending => "DESC",
+        }
+    }
 }
 
 /// Which records.
@@ -116,22 +155,46 @@ impl JournalQuery {
         filter.equal("j.wall < ?", self.until.map(Col));
         filter.equal("j.status = ?", self.status);
         filter.equal("j.event = ?", self.event.clone());
-        let order = match self.page {
-            Page::Forward(after) => {
-                filter.equal("j.seq > ?", after.map(|seq| Col(seq.0)));
-                "ASC"
-            }
-            Page::Backward(before) => {
-                filter.equal("j.seq < ?", before.map(|seq| Col(seq.0)));
-                "DESC"
-            }
-        };
+        filter
+            .conditions
+            .push("j.seq >= ? AND j.seq < ?".to_owned());
+        let order = self.page.order();
         let sql = format!(
-            "SELECT j.* FROM audit_leaf j {} ORDER BY j.seq {order} LIMIT {}",
+            "SELECT j.* FROM audit_leaf j {} ORDER BY j.seq {} LIMIT ?",
             filter.clause(),
-            self.limit.min(LIMIT_MAX)
+            order.sql()
         );
-        rows(db, &sql, params_from_iter(filter.values), journal_row)
+
+        // Several statements, one state.
+        let tx = db.unchecked_transaction()?;
+        let most = self.limit.min(LIMIT_MAX) as usize;
+        let mut found = Vec::new();
+        self.wanted()
+            .each_stretch(&tx, self.page.range(), order, |stretch| {
+                let (first, end) = (Col(stretch.start), Col(stretch.end));
+                let left = Col((most - found.len()) as u64);
+                let own: [&dyn ToSql; 3] = [&first, &end, &left];
+                let values = filter.values.iter().map(|value| &**value).chain(own);
+                found.extend(rows(&tx, &sql, params_from_iter(values), journal_row)?);
+                Ok(match found.len() < most {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                })
+            })?;
+        Ok(found)
+    }
+
+    fn wanted(&self) -> Wanted {
+        let mentions = [
+            self.action.map(Mention::Action),
+            self.task.clone().map(Mention::Task),
+            self.agent.clone().map(Mention::Agent),
+        ];
+        Wanted {
+            mentions: mentions.into_iter().flatten().collect(),
+            from: self.from,
+            until: self.until,
+        }
     }
 }
 
@@ -183,8 +246,34 @@ impl Default for ActionQuery {
 
 impl ActionQuery {
     pub(crate) fn run(&self, db: &Connection) -> Result<Vec<Stamped<ActionRow>>, Error> {
+        if self.states.is_empty() {
+            return self.run_within(db, None);
+        }
+        // Several statements, one state.
+        let tx = db.unchecked_transaction()?;
+        let mut found = Vec::new();
+        for part in Part::ALL {
+            if self.states.iter().any(|state| Part::of(*state) == part) {
+                found.extend(self.run_within(&tx, Some(part))?);
+            }
+        }
+        found.sort_by_key(|stored| Reverse(stored.row.requested.action));
+        found.truncate(self.limit.min(LIMIT_MAX) as usize);
+        Ok(found)
+    }
+
+    /// Those that match among the actions of one part.
+    fn run_within(
+        &self,
+        db: &Connection,
+        part: Option<Part>,
+    ) -> Result<Vec<Stamped<ActionRow>>, Error> {
         let mut filter = Filter::default();
-        filter.one_of("state", self.states.iter().map(|state| state.text()));
+        if let Some(part) = part {
+            filter.conditions.push(part.condition().to_owned());
+            let states = self.states.iter().filter(|state| Part::of(**state) == part);
+            filter.one_of("state", states.map(|state| state.text()));
+        }
         filter.equal(
             "account = ?",
             self.account.as_ref().map(|name| name.as_str().to_owned()),
@@ -199,8 +288,8 @@ impl ActionQuery {
         );
         filter.equal("id < ?", self.before.map(Col));
         let sql = format!(
-            "{} {} ORDER BY id DESC LIMIT {}",
-            action::SELECT,
+            "SELECT * FROM {} {} ORDER BY id DESC LIMIT {}",
+            part.map_or("action", Part::source),
             filter.clause(),
             self.limit.min(LIMIT_MAX)
         );
@@ -208,20 +297,73 @@ impl ActionQuery {
     }
 }
 
+/// The actions by how they are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Few, and an index has them.
+    Open,
+    /// Most, so the newest are found by walking down the ids.
+    Succeeded,
+    /// An index has them by state.
+    EndedOtherwise,
+}
+
+impl Part {
+    const ALL: [Part; 3] = [Part::Open, Part::Succeeded, Part::EndedOtherwise];
+
+    fn of(state: State) -> Part {
+        match state {
+            State::Succeeded => Part::Succeeded,
+            state if state.is_final() => Part::EndedOtherwise,
+            _ => Part::Open,
+        }
+    }
+
+    /// From where. Without the hint SQLite walks through all actions to save itself the
+    /// sorting of the open ones.
+    fn source(self) -> &'static str {
+        match self {
+            Part::Open => "action INDEXED BY action_open",
+            Part::Succeeded | Part::EndedOtherwise => "action",
+        }
+    }
+
+    /// In the words of the index, which SQLite must recognise.
+    fn condition(self) -> &'static str {
+        match self {
+            Part::Open => "open = 1",
+            Part::Succeeded => "open = 0",
+            Part::EndedOtherwise => "open = 0 AND state <> 'succeeded'",
+        }
+    }
+}
+
 /// Conditions that all must hold, and their values in the same order.
 #[derive(Default)]
-struct Filter {
+pub(crate) struct Filter {
     conditions: Vec<String>,
-    values: Vec<Box<dyn ToSql>>,
+    pub(crate) values: Vec<Box<dyn ToSql>>,
 }
 
 impl Filter {
     /// A condition with one place, if there is a value for it.
-    fn equal(&mut self, condition: &str, value: Option<impl ToSql + 'static>) {
+    pub(crate) fn equal(&mut self, condition: &str, value: Option<impl ToSql + 'static>) {
         if let Some(value) = value {
             self.conditions.push(condition.to_owned());
             self.values.push(Box::new(value));
         }
+    }
+
+    /// A condition with two places.
+    pub(crate) fn both(
+        &mut self,
+        condition: &str,
+        first: impl ToSql + 'static,
+        second: impl ToSql + 'static,
+    ) {
+        self.conditions.push(condition.to_owned());
+        self.values.push(Box::new(first));
+        self.values.push(Box::new(second));
     }
 
     fn one_of(&mut self, column: &str, words: impl Iterator<Item = &'static str>) {
@@ -235,7 +377,7 @@ impl Filter {
         }
     }
 
-    fn clause(&self) -> String {
+    pub(crate) fn clause(&self) -> String {
         match self.conditions.is_empty() {
             true => String::new(),
             false => format!("WHERE {}", self.conditions.join(" AND ")),

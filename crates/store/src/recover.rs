@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use rategov_audit::clear::Origin;
 use rategov_audit::report::Head;
 use rategov_core::id::{Account, ActionId};
-use rategov_core::record::{EscalationRow, Tables, TaskRow};
+use rategov_core::record::{ActionRow, AttemptRow, EscalationRow, ScopeRow, Tables, TaskRow};
 use rategov_core::time::{Moment, Span, WallTime};
 use rusqlite::Connection;
 
-use crate::clock::Rebase;
+use crate::clock::{Rebase, Stamped};
 use crate::db::{Col, row, rows};
 use crate::error::Error;
 use crate::tables::{action, attempt, escalation, scope, task};
@@ -66,34 +66,10 @@ pub struct Recovered {
     pub log: Log,
 }
 
-/// Rows of sends that a restart needs: lately opened, or still open.
-const SENDS: &str = "SELECT * FROM attempt WHERE account = ?1
-    AND (opened_wall >= ?2 OR certainty IS NULL) ORDER BY opened_wall DESC LIMIT ?3";
-
-/// Places everything that is open on this boot's clock.
-pub(crate) fn rebase_all(db: &Connection, rebase: &Rebase, horizon: Span) -> Result<(), Error> {
+/// Places open questions, scopes and tasks on this boot's clock.
+fn rebase_small_tables(db: &Connection, rebase: &Rebase) -> Result<(), Error> {
     let old = "WHERE boot <> ?1";
     let boot = Col(rebase.boot);
-    for stored in rows(
-        db,
-        &format!("{} {old} AND open = 1", action::SELECT),
-        [boot],
-        action::read,
-    )? {
-        action::rebase(db, stored, rebase)?;
-    }
-    for account in accounts(db)? {
-        let since = Col(since(rebase.wall, horizon));
-        let sends = rows(
-            db,
-            SENDS,
-            (account.as_str(), since, ATTEMPTS_MAX),
-            attempt::read,
-        )?;
-        for stored in sends {
-            attempt::rebase(db, &account, stored, rebase)?;
-        }
-    }
     let sql = format!("SELECT * FROM escalation {old} AND chosen IS NULL");
     for (account, stored) in rows(db, &sql, [boot], escalation::read)? {
         escalation::rebase(db, account.as_ref(), stored, rebase)?;
@@ -119,54 +95,23 @@ pub(crate) fn account_tables(
     now: WallTime,
     horizon: Span,
 ) -> Result<Tables, Error> {
-    let name = account.as_str();
-    let mut attempts = rows(
-        db,
-        SENDS,
-        (name, Col(since(now, horizon)), ATTEMPTS_MAX),
-        |columns| Ok(attempt::read(columns)?.row),
-    )?;
-    attempts.reverse();
+    let since = since(now, horizon);
+    let mut attempts = just_rows(long_open_sends(db, Some(account), since)?);
+    attempts.extend(sends(db, account, since)?.into_iter().map(|it| it.row));
     Ok(Tables {
-        actions: rows(
-            db,
-            "SELECT * FROM action WHERE account = ?1 AND open = 1 ORDER BY id",
-            [name],
-            |columns| Ok(action::read(columns)?.row),
-        )?,
+        actions: open_actions(db, Some(account))?
+            .into_iter()
+            .map(|it| it.row)
+            .collect(),
         attempts,
-        escalations: rows(
-            db,
-            "SELECT * FROM escalation WHERE account = ?1 AND chosen IS NULL ORDER BY id",
-            [name],
-            |columns| Ok(escalation::read(columns)?.1.row),
-        )?,
-        scopes: rows(
-            db,
-            "SELECT * FROM scope WHERE account = ?1 ORDER BY scope",
-            [name],
-            |columns| {
-                let (account, stored) = scope::read(columns)?;
-                Ok((account, stored.row))
-            },
-        )?,
+        escalations: just_rows(open_questions(db, Some(account))?),
+        scopes: scopes(db, Some(account))?,
         tasks: Vec::new(),
     })
 }
 
-/// Every account that anything is stored of.
-fn accounts(db: &Connection) -> Result<Vec<Account>, Error> {
-    rows(
-        db,
-        "SELECT account FROM scope UNION SELECT account FROM action WHERE open = 1
-         UNION SELECT account FROM attempt
-         UNION SELECT account FROM escalation WHERE chosen IS NULL AND account IS NOT NULL",
-        (),
-        |columns| columns.name("account", Account::new),
-    )
-}
-
-/// Everything that is open.
+/// Everything that is open, placed on this boot's clock. Each table is read once, and
+/// accounts that only have sends too old for any window are left where they are.
 pub(crate) fn all(
     db: &Connection,
     rebase: &Rebase,
@@ -175,20 +120,147 @@ pub(crate) fn all(
     boot: Boot,
     log: Log,
 ) -> Result<Recovered, Error> {
-    let mut recovered = Recovered {
-        accounts: BTreeMap::new(),
+    let mut accounts: BTreeMap<Account, Tables> = BTreeMap::new();
+    let since = since(rebase.wall, horizon);
+    rebase_small_tables(db, rebase)?;
+    for (account, stored) in long_open_sends(db, None, since)? {
+        let row = attempt::rebase(db, stored, rebase)?;
+        accounts.entry(account).or_default().attempts.push(row);
+    }
+    for account in senders(db)? {
+        let mut lately = Vec::new();
+        for stored in sends(db, &account, since)? {
+            lately.push(attempt::rebase(db, stored, rebase)?);
+        }
+        if !lately.is_empty() {
+            let tables = accounts.entry(account).or_default();
+            tables.attempts.append(&mut lately);
+        }
+    }
+    for stored in open_actions(db, None)? {
+        let row = action::rebase(db, stored, rebase)?;
+        let account = row.requested.account.clone();
+        accounts.entry(account).or_default().actions.push(row);
+    }
+    for (account, stored) in open_questions(db, None)? {
+        let tables = accounts.entry(account).or_default();
+        tables.escalations.push(stored.row);
+    }
+    for (account, row) in scopes(db, None)? {
+        let tables = accounts.entry(account.clone()).or_default();
+        tables.scopes.push((account, row));
+    }
+    Ok(Recovered {
+        accounts,
         tasks: tasks(db, rebase.at)?,
         questions: questions(db)?,
         payloads: payloads(db, key)?,
         lost_payloads: lost_payloads(db, key)?,
         boot,
         log,
-    };
-    for account in accounts(db)? {
-        let tables = account_tables(db, &account, rebase.wall, horizon)?;
-        recovered.accounts.insert(account, tables);
+    })
+}
+
+type Of<T> = (Account, Stamped<T>);
+
+fn just_rows<T>(stored: Vec<Of<T>>) -> Vec<T> {
+    stored.into_iter().map(|(_, stored)| stored.row).collect()
+}
+
+/// A condition on the account in `column` that holds for one account, or for all.
+fn of(account: Option<&Account>, column: &str) -> String {
+    match account {
+        Some(_) => format!("{column} = ?1"),
+        None => "?1 IS NULL".to_owned(),
     }
-    Ok(recovered)
+}
+
+fn open_actions(
+    db: &Connection,
+    account: Option<&Account>,
+) -> Result<Vec<Stamped<ActionRow>>, Error> {
+    let of = of(account, "account");
+    // Without the hint SQLite walks through all actions to save itself the sorting.
+    let sql =
+        format!("SELECT * FROM action INDEXED BY action_open WHERE {of} AND open = 1 ORDER BY id");
+    rows(db, &sql, [account.map(Account::as_str)], action::read)
+}
+
+/// Every account that ever sent anything: one step into the index for each.
+fn senders(db: &Connection) -> Result<Vec<Account>, Error> {
+    let sql = "WITH RECURSIVE sender (account) AS (
+            SELECT min(account) FROM attempt
+            UNION ALL
+            SELECT (SELECT min(account) FROM attempt WHERE account > sender.account)
+                FROM sender WHERE sender.account IS NOT NULL
+        )
+        SELECT account FROM sender WHERE account IS NOT NULL";
+    rows(db, sql, (), |columns| columns.name("account", Account::new))
+}
+
+/// The sends of an account that were opened lately, the newest [`ATTEMPTS_MAX`] of
+/// them, in their order.
+fn sends(
+    db: &Connection,
+    account: &Account,
+    since: WallTime,
+) -> Result<Vec<Stamped<AttemptRow>>, Error> {
+    let sql = "SELECT * FROM attempt WHERE account = ?1 AND opened_wall >= ?2
+        ORDER BY opened_wall DESC LIMIT ?3";
+    let params = (account.as_str(), Col(since), ATTEMPTS_MAX);
+    let mut sends = rows(db, sql, params, attempt::read)?;
+    sends.reverse();
+    Ok(sends)
+}
+
+/// Sends that were opened before that and are still open, in their order.
+///
+/// They are sends of open actions. An attempt is: no action ends while one is out (see
+/// the table in [`rategov_core::action::machine`]). A look-up may stay open when its
+/// action ends otherwise, and then nobody asks for it any more.
+fn long_open_sends(
+    db: &Connection,
+    account: Option<&Account>,
+    since: WallTime,
+) -> Result<Vec<Of<AttemptRow>>, Error> {
+    let of = of(account, "action.account");
+    let sql = format!(
+        "SELECT attempt.* FROM action INDEXED BY action_open
+         CROSS JOIN attempt ON attempt.action = action.id
+         WHERE {of} AND action.open = 1
+            AND attempt.certainty IS NULL AND attempt.opened_wall < ?2
+         ORDER BY attempt.opened_wall"
+    );
+    let params = (account.map(Account::as_str), Col(since));
+    rows(db, &sql, params, |columns| {
+        let account = columns.name("account", Account::new)?;
+        Ok((account, attempt::read(columns)?))
+    })
+}
+
+/// Undecided questions that an account's engine asked.
+fn open_questions(
+    db: &Connection,
+    account: Option<&Account>,
+) -> Result<Vec<Of<EscalationRow>>, Error> {
+    let of = of(account, "account");
+    let sql = format!(
+        "SELECT * FROM escalation INDEXED BY escalation_open
+         WHERE {of} AND account IS NOT NULL AND chosen IS NULL ORDER BY id"
+    );
+    rows(db, &sql, [account.map(Account::as_str)], |columns| {
+        let account = columns.name("account", Account::new)?;
+        Ok((account, escalation::read(columns)?.1))
+    })
+}
+
+fn scopes(db: &Connection, account: Option<&Account>) -> Result<Vec<(Account, ScopeRow)>, Error> {
+    let of = of(account, "account");
+    let sql = format!("SELECT * FROM scope WHERE {of} ORDER BY account, scope");
+    rows(db, &sql, [account.map(Account::as_str)], |columns| {
+        let (account, stored) = scope::read(columns)?;
+        Ok((account, stored.row))
+    })
 }
 
 /// Tasks that are not over, and cancelled ones.

@@ -26,6 +26,7 @@ use rategov_core::time::Span;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::apply::{Appender, insert_structural};
+use crate::blocks::Blocks;
 use crate::clock::{BootNo, Now, Rebase};
 use crate::db::{self, Col, row};
 use crate::entry::Source;
@@ -121,16 +122,16 @@ impl Store {
             at: now.at,
             wall: now.wall,
         };
-        recover::rebase_all(&tx, &rebase, options.attempts_within)?;
+        let log = Log { origin, head };
+        let recovered = recover::all(&tx, &rebase, options.attempts_within, key.id(), boot, log)?;
         tx.commit()?;
 
-        let log = Log { origin, head };
-        let recovered = recover::all(&db, &rebase, options.attempts_within, key.id(), boot, log)?;
         let appender = Appender {
             chain,
             boot: boot_no,
             key,
             hand: Hand::default(),
+            blocks: Blocks::default(),
             behind: false,
         };
         let reader = Reader::open(path)?;

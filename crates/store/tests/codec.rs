@@ -60,6 +60,7 @@ fn events() -> Vec<Event> {
         misdeclared: false,
         exhausted: true,
         source: "HTTP 429 Retry-After".to_owned(),
+        told: Vec::new(),
     };
     let escalation = EscalationId(u128::MAX);
     vec![
@@ -71,7 +72,7 @@ fn events() -> Vec<Event> {
             action: action(1),
             lookup: 1,
             scopes: vec![scope("account:ops")],
-            cost: Cost { requests: 2 },
+            cost: Cost::requests(2),
         },
         answered(1, 1, 429),
         Event::ActionResult {

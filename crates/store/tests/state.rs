@@ -6,8 +6,8 @@
 mod common;
 
 use common::{
-    OPS, World, account, action, agent, answered, asked, ended, engine, life, moment, now, payload,
-    requested, retry, scope, sent, tables, task,
+    EARLIER_FORMS, OPS, World, account, action, agent, answered, asked, bring_down, ended, engine,
+    life, moment, now, payload, requested, retry, scope, sent, tables, task,
 };
 use rategov_audit::report::Verdict;
 use rategov_audit::verify::Expect;
@@ -19,7 +19,6 @@ use rategov_core::word::{Choice, Mode, State, Trigger};
 use rategov_store::{
     Asked, Attachment, Boot, CommitFailed, JournalQuery, Reader, Source, StoredResult,
 };
-use rusqlite::Connection;
 use tempfile::tempdir;
 
 fn question(n: u128, id: u128) -> Event {
@@ -51,6 +50,7 @@ fn closed_scope(until_s: u64) -> Event {
         misdeclared: true,
         exhausted: false,
         source: "HTTP 429 Retry-After".to_owned(),
+        told: Vec::new(),
     };
     Event::Scope(Box::new(ScopeChange {
         scope: saved.scope.clone(),
@@ -320,15 +320,12 @@ fn what_ended_long_ago_is_swept_and_the_log_keeps_it() {
     );
 }
 
-/// What the first form of the database did not have.
-const LATER_COLUMNS: [(&str, &str); 3] = [
-    ("task", "stops"),
-    ("scope", "exhausted"),
-    ("action", "uncounted"),
-];
-
 #[test]
 fn a_database_of_an_earlier_program_is_read_and_brought_up() {
+    EARLIER_FORMS.for_each(check_brought_up);
+}
+
+fn check_brought_up(form: usize) {
     let folder = tempdir().unwrap();
     let mut world = World::open(folder.path());
     let opened = Event::TaskOpened {
@@ -344,13 +341,7 @@ fn a_database_of_an_earlier_program_is_read_and_brought_up() {
         [(310, asked(OPS, 1)), (310, closed_scope(400))],
     );
     world.store.close().unwrap();
-    let db = Connection::open(folder.path().join("journal.db")).unwrap();
-    for (table, column) in LATER_COLUMNS {
-        let sql = format!("ALTER TABLE {table} DROP COLUMN {column}");
-        db.execute_batch(&sql).unwrap();
-    }
-    db.pragma_update(None, "user_version", 1).unwrap();
-    drop(db);
+    bring_down(folder.path(), form);
 
     let rows = |reader: &Reader| {
         let action = reader.action(action(1)).unwrap();

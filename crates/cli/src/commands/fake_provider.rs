@@ -35,6 +35,11 @@ pub(crate) async fn run(args: FakeProvider) -> anyhow::Result<ExitCode> {
             .headers
             .parse()
             .map_err(|error| anyhow!("--headers: {error}"))?,
+        length: args
+            .answers
+            .parse()
+            .map_err(|error| anyhow!("--answers: {error}"))?,
+        cached_permille: args.cached * 10,
         ..Config::default()
     };
     let control = args

@@ -113,6 +113,7 @@ impl Engine {
         let lane = self.lanes.of(&submit.setup.scopes);
         let mut live = Live::new(ActionRow::open(&requested, now), submit.setup, ask, lane);
         live.place = place;
+        live.estimate = self.estimated(&live);
         // Who is not held at all is refused what must wait, and nothing else: the
         // hold ends after the call had its chance.
         let had_its_chance = now + Span::from_micros(1);

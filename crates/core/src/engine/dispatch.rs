@@ -6,11 +6,9 @@
 //! as a deadline, always comes before: a call whose time is over never goes.
 
 use super::Engine;
-use super::input::Setup;
 use super::live::Live;
 use super::output::WaitReason;
 use super::ways::{Found, InTheWay, Ways};
-use crate::event::Requested;
 use crate::id::{ActionId, Scope};
 use crate::ledger::{Call, Reason, Staged};
 use crate::schedule::{Lane, Pick, Way};
@@ -35,10 +33,12 @@ pub(super) enum Manners {
 }
 
 /// What the ledger is asked for on behalf of an action.
-pub(super) fn call_of<'a>(setup: &'a Setup, requested: &Requested) -> Call<'a> {
+pub(super) fn call_of(live: &Live) -> Call<'_> {
+    let requested = &live.row.requested;
     Call {
-        scopes: &setup.scopes,
-        cost: setup.cost,
+        scopes: &live.setup.scopes,
+        cost: live.cost(),
+        estimate: live.estimate.as_deref(),
         priority: requested.priority,
         probe_safe: requested.class != Class::UncertainWrite,
     }
@@ -116,6 +116,7 @@ impl Engine {
         if self.keep_back_if_full(id) {
             return Err(None);
         }
+        self.estimate_anew(id);
         let live = &self.actions[&id];
         let (lane, priority) = (live.lane, live.row.requested.priority);
         // Spacing was found in the way already and the call was picked all the
@@ -150,7 +151,7 @@ impl Engine {
         live: &Live,
         manners: Manners,
     ) -> Result<Staged, InTheWay> {
-        let call = call_of(&live.setup, &live.row.requested);
+        let call = call_of(live);
         let staged = self.ledger.stage(now, &call).map_err(InTheWay::from)?;
         if manners == Manners::Owed {
             return Ok(staged);

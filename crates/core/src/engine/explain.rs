@@ -93,7 +93,7 @@ impl Engine {
         if kept_back {
             return (WaitReason::AgentLimit, own, None);
         }
-        let call = call_of(&live.setup, &live.row.requested);
+        let call = call_of(live);
         let ready_at = match live.never_sent() {
             true => now,
             false => live.row.not_before.max(now),

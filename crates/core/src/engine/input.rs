@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::action::budget::{TaskAllowance, Used};
 use crate::action::outcome::Evidence;
 use crate::cost::Cost;
+use crate::estimate::Sizing;
 use crate::event::{Found, Requested};
 use crate::id::{ActionId, AttemptNo, Operator, Scope};
 use crate::observe::Facts;
@@ -47,8 +48,10 @@ pub struct Setup {
     pub profile: Arc<Profile>,
     /// Every scope it touches; the account's first, at most 8.
     pub scopes: Arc<[Scope]>,
-    /// What it costs.
+    /// What it costs as far as its endpoint says.
     pub cost: Cost,
+    /// What its request says about the rest; `None` if nothing of it is a guess.
+    pub sizing: Option<Box<Sizing>>,
     /// Its limits: the class's, perhaps tightened by the agent.
     pub limits: Arc<ClassLimits>,
     /// The agent's share inside a rank.

@@ -4,6 +4,7 @@ use super::input::Setup;
 use crate::action::budget::{TaskAllowance, Used};
 use crate::action::next_step::{self, NextStep, WAIT_EXHAUSTED};
 use crate::action::problem::Code;
+use crate::estimate::Estimate;
 use crate::id::{ActionId, Agent, AttemptNo};
 use crate::ledger::PermitId;
 use crate::observe::Meaning;
@@ -83,6 +84,8 @@ pub(super) struct Live {
     /// The same row that the store folds.
     pub(super) row: ActionRow,
     pub(super) setup: Setup,
+    /// What it will use, as it was last reckoned; `None` if nothing of it is a guess.
+    pub(super) estimate: Option<Box<Estimate>>,
     pub(super) ask: AskKey,
     /// The place of an earlier call that it keeps.
     pub(super) place: Option<AskKey>,
@@ -110,6 +113,7 @@ impl Live {
         Live {
             row,
             setup,
+            estimate: None,
             ask,
             place: None,
             lane,

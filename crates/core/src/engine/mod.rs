@@ -54,6 +54,7 @@ mod settle;
 mod spread;
 mod start;
 mod timers;
+mod usage;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +70,7 @@ pub use output::{Following, Grant, LookupGrant, Output, Parked, Refusal, WaitRea
 
 use crate::action::breaker::Path;
 use crate::action::budget::{RatioBudget, RefusalWindow};
+use crate::estimate::Estimator;
 use crate::event::{Durability, Event, ScopeChange, bounded_text};
 use crate::id::{
     Account, ActionId, Endpoint, EscalationId, Fingerprint, Operator, RecordSeq, Scope,
@@ -118,6 +120,7 @@ pub struct Engine {
     wake: Moment,
     pulse: outlook::Pulse,
     spread: spread::Spread,
+    estimator: Estimator,
     retry_budget: RatioBudget,
     refusals: BTreeMap<Scope, RefusalWindow>,
     outbox: outbox::Outbox,
@@ -152,6 +155,7 @@ impl Engine {
             wake: Moment::NEVER,
             pulse: outlook::Pulse::default(),
             spread: spread::Spread::default(),
+            estimator: Estimator::default(),
             refusals: BTreeMap::new(),
             outbox: outbox::Outbox::new(),
         }
@@ -255,7 +259,9 @@ impl Engine {
         );
         let mut durability = Durability::Process;
         if let Some(live) = live {
-            if live.row.requested.class.is_write() {
+            if matches!(event, Event::Settled { .. }) {
+                durability = Durability::Soon;
+            } else if live.row.requested.class.is_write() {
                 durability = Durability::Power;
             } else if live.answers_at_once() && is_success(&event) {
                 durability = Durability::Soon;
@@ -302,6 +308,7 @@ impl Engine {
         let (modes, why) = match change {
             Change::Mode { from, to, why, .. } => (Some((*from, *to)), why.as_str()),
             Change::Held { why, .. } => (None, why.as_str()),
+            Change::Left { .. } => (None, "less is left of a limit"),
             _ => (None, "a limit was learnt"),
         };
         if modes.is_none() && saved.contains(scope) {
@@ -320,7 +327,11 @@ impl Engine {
             status: None,
             saved: row,
         }));
-        self.outbox.record(now, Durability::Process, event);
+        let durability = match change {
+            Change::Left { .. } => Durability::Soon,
+            _ => Durability::Process,
+        };
+        self.outbox.record(now, durability, event);
     }
 }
 

@@ -69,7 +69,7 @@ impl Engine {
     fn refuse_at_the_end(&mut self, now: Moment, id: ActionId, held_until: Moment) {
         let live = &self.actions[&id];
         let held = held_until.since(live.row.requested_at);
-        let call = super::dispatch::call_of(&live.setup, &live.row.requested);
+        let call = super::dispatch::call_of(live);
         let wait = self.wait_of(now, &call, self.line_of(live));
         let reason = wait.as_ref().map(|wait| wait.reason);
         let (scope, until) = match wait {

@@ -170,7 +170,7 @@ impl Engine {
             .policy
             .scopes
             .iter()
-            .any(|(name, limits)| name == scope && !limits.requests.is_empty());
+            .any(|(name, limits)| name == scope && !limits.quotas.is_empty());
         spent && declared
     }
 

@@ -134,6 +134,7 @@ impl Engine {
             profile: Arc::new(Profile::nothing()),
             scopes: Arc::from([self.scope.clone()]),
             cost: Cost::ONE,
+            sizing: None,
             limits: Arc::new(crate::policy::ClassLimits {
                 max_attempts: 0,
                 ..self.policy.classes.of(class).clone()

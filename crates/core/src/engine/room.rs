@@ -68,7 +68,7 @@ impl Engine {
 
     fn starts_in_time(&self, now: Moment, live: &Live) -> Result<(), Refusal> {
         let requested = &live.row.requested;
-        let call = super::dispatch::call_of(&live.setup, requested);
+        let call = super::dispatch::call_of(live);
         let held_until = match live.caller {
             Caller::Held(until) if !requested.detached => until,
             _ => Moment::NEVER,
@@ -182,6 +182,7 @@ impl Engine {
         let call = crate::ledger::Call {
             scopes: self.lanes.scopes(arriving.lane),
             cost: arriving.cost,
+            estimate: None,
             priority: arriving.priority,
             probe_safe: true,
         };

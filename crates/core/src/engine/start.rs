@@ -28,7 +28,7 @@ impl Engine {
         let ask = live.ask;
         let agent = live.row.requested.agent.clone();
         let group = live.group();
-        let (scopes, cost) = (Arc::clone(&live.setup.scopes), live.setup.cost);
+        let (scopes, cost) = (Arc::clone(&live.setup.scopes), live.cost());
         let max = live.setup.agent_concurrent_max;
         self.asks.remove(&ask);
         // The charge stays even if nothing is sent in the end: a connection that
@@ -79,7 +79,7 @@ impl Engine {
             attempt,
             cause,
             scopes: live.setup.scopes.to_vec(),
-            cost: live.setup.cost,
+            cost: live.cost(),
             waited: live.row.waited + late,
             key_safe_until,
         };

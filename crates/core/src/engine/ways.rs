@@ -110,6 +110,7 @@ impl Ways<'_> {
         let call = Call {
             scopes: self.lanes.scopes(lane),
             cost: Cost::ONE,
+            estimate: None,
             priority,
             probe_safe: true,
         };

@@ -16,6 +16,8 @@ use super::gate::Hold;
 use super::headers::Word;
 use super::scope::Seat;
 use super::{Ledger, Permit};
+use crate::cost::{Cost, Dimension};
+use crate::estimate::Rejects;
 use crate::event::bounded_text;
 use crate::id::Scope;
 use crate::observe::{Facts, Meaning, Reach, Reading};
@@ -23,9 +25,6 @@ use crate::time::{Draw, Moment, Span};
 
 /// Beyond this a hold is for a person to know.
 const HOPELESS_FROM: Span = Span::from_secs(3_600);
-/// The dimensions that are understood.
-const REQUESTS: &str = "requests";
-const CONCURRENT: &str = "concurrent";
 
 impl Ledger {
     /// The head of an answer arrived. Its readings correct the ledger, a
@@ -38,15 +37,19 @@ impl Ledger {
         id: PermitId,
         facts: &Facts,
     ) -> Vec<Change> {
-        let Some((sent_at, cost, seats)) = self.settle(now, id) else {
+        let Some((sent_at, calls, seats)) = self.settle(now, id) else {
             return Vec::new();
         };
         let mut changes = Vec::new();
+        if is_refusal(facts.meaning) && self.policy.charge.rejects == Rejects::Free {
+            // Nothing was carried out, so nothing of it was used.
+            self.used(now, id, &Cost::ONE);
+        }
         self.hear(now, sent_at, &seats, facts, &mut changes);
         let Some(concerned) = self.concerned(&seats, facts) else {
             return changes;
         };
-        let call = (sent_at, cost);
+        let call = (sent_at, calls);
         match facts.meaning {
             Meaning::RateLimited | Meaning::QuotaExhausted | Meaning::Billing => {
                 self.refused(now, draw, concerned, call, facts, &mut changes);
@@ -104,8 +107,17 @@ impl Ledger {
             self.lost(now, Draw::ZERO, id)
         };
         self.version += 1;
-        let Some(permit) = self.permits.remove(&id) else {
+        let Some(permit) = self.permits.get(&id) else {
             debug_assert!(false, "{id:?} is not open");
+            return changes;
+        };
+        // Nobody said what it used: what was reserved is the best guess.
+        let held = permit.held;
+        self.forget_estimate(id);
+        for (dimension, units) in held.iter() {
+            self.correct(now, id, dimension, units);
+        }
+        let Some(permit) = self.permits.remove(&id) else {
             return changes;
         };
         for seat in &permit.seats {
@@ -153,7 +165,8 @@ impl Ledger {
         changes
     }
 
-    /// A permit's outcome is in. Gives when its call left, its cost and its seats.
+    /// A permit's outcome is in. Gives when its call left, as how many calls it
+    /// counts, and its seats.
     fn settle(&mut self, now: Moment, id: PermitId) -> Option<(Moment, u64, Vec<Seat>)> {
         self.version += 1;
         let Some(permit) = self.permits.get(&id) else {
@@ -167,7 +180,8 @@ impl Ledger {
         let permit: &mut Permit = self.permits.get_mut(&id)?;
         permit.settled = true;
         let sent_at = permit.sent_at.unwrap_or(now);
-        Some((sent_at, permit.cost, permit.seats.clone()))
+        let calls = permit.cost.of(Dimension::Requests);
+        Some((sent_at, calls, permit.seats.clone()))
     }
 
     /// What the headers tell, each reading to the scope that it is about.
@@ -187,17 +201,8 @@ impl Ledger {
             let Some(ledger) = self.scopes.at_mut(seat.place) else {
                 continue;
             };
-            match reading.dimension.as_str() {
-                REQUESTS => {
-                    let word = Word {
-                        sent_at,
-                        mark: seat.mark,
-                        remaining: reading.remaining,
-                        reset_after: reading.reset_after,
-                    };
-                    changes.extend(ledger.read(now, &word, reading, accepted));
-                }
-                CONCURRENT => {
+            match Dimension::parse(&reading.dimension) {
+                Some(Dimension::Concurrent) => {
                     if let Some(cap) = reading.limit.and_then(|cap| u32::try_from(cap).ok())
                         && 0 < cap
                         && ledger.seats.learn(now, cap)
@@ -208,9 +213,19 @@ impl Ledger {
                         });
                     }
                 }
-                // Tokens, points and spend are not reserved yet; their resets
-                // still count when one of them is what refused.
-                _ => {}
+                Some(dimension) => {
+                    let word = Word {
+                        sent_at,
+                        mark: seat.marks.of(dimension),
+                        remaining: reading.remaining,
+                        reset_after: reading.reset_after,
+                        refills: reading.refills,
+                    };
+                    changes.extend(ledger.read(now, dimension, &word, reading, accepted));
+                }
+                // Nobody knows what that counts; its reset still counts when it is
+                // what refused.
+                None => {}
             }
         }
         if let Some(first) = seats.first()

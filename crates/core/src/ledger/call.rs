@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::cost::Cost;
+use crate::estimate::Estimate;
 use crate::id::Scope;
 use crate::time::{Moment, Span};
 use crate::word::{Mode, Priority};
@@ -13,8 +14,10 @@ use crate::word::{Mode, Priority};
 pub struct Call<'a> {
     /// Every scope it touches, each once; the account's first.
     pub scopes: &'a [Scope],
-    /// What it costs.
+    /// What it costs, as far as is known before.
     pub cost: Cost,
+    /// How far that may be off; `None` if it is certain.
+    pub estimate: Option<&'a Estimate>,
     /// Its rank: only interactive calls may take the seats kept for them.
     pub priority: Priority,
     /// Whether it may be the one that finds out whether a closed scope accepts
@@ -187,6 +190,11 @@ pub enum Change {
         /// Where it came from, in words.
         source: String,
     },
+    /// What a header said is left of a limit has halved: a restart should know it.
+    Left {
+        /// The scope.
+        scope: Scope,
+    },
     /// How many calls may be open at once was learnt.
     LearnedSeats {
         /// The scope.
@@ -237,6 +245,7 @@ impl Change {
             Change::Mode { scope, .. }
             | Change::Held { scope, .. }
             | Change::Learned { scope, .. }
+            | Change::Left { scope }
             | Change::LearnedSeats { scope, .. }
             | Change::Refused { scope, .. }
             | Change::Foreign { scope, .. }
@@ -253,6 +262,7 @@ impl Change {
             Change::Mode { .. }
                 | Change::Held { .. }
                 | Change::Learned { .. }
+                | Change::Left { .. }
                 | Change::LearnedSeats { .. }
         )
     }

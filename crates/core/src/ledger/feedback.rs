@@ -15,12 +15,14 @@ use super::history::Proof;
 use super::limiter::{Limiter, Verdict};
 use super::ramp::Target;
 use super::scope::ScopeLedger;
+use super::tally::Tally;
+use crate::cost::Dimension;
 use crate::observe::Reading;
 use crate::policy::{Backoff, Quota, WindowKind};
 use crate::time::{Draw, Moment, Span};
 
 /// Quotas that headers may add to one scope.
-const HEADER_LIMITS_MAX: usize = 4;
+const HEADER_LIMITS_MAX: usize = 8;
 /// Field names that are remembered as malformed.
 const MALFORMED_MAX: usize = 16;
 /// Refusals that follow each other within this are a row.
@@ -49,22 +51,33 @@ pub(super) struct Refusal<'a> {
     pub(super) readings: &'a [Reading],
 }
 
+/// How a reading calls its limit: two of one dimension are two limits.
+fn label_of(reading: &Reading) -> &str {
+    reading.name.as_deref().unwrap_or(&reading.dimension)
+}
+
 impl ScopeLedger {
-    /// A reading of this scope's requests. `accepted` says whether its call was.
+    /// A reading of what this scope has left of a dimension. `accepted` says whether
+    /// its call was.
     pub(super) fn read(
         &mut self,
         now: Moment,
+        dimension: Dimension,
         word: &Word,
         reading: &Reading,
         accepted: bool,
     ) -> Vec<Change> {
         let mut changes = Vec::new();
         let known = self.limiter_of(reading);
-        let Some(index) = known.or_else(|| self.add_told(now, reading)) else {
+        let Some(index) = known.or_else(|| self.add_told(now, dimension, reading)) else {
             return changes;
         };
+        let in_flight = match dimension.is_estimated() {
+            true => self.tally(dimension).map_or(0, Tally::reserved),
+            false => 0,
+        };
         let limiter = &mut self.limiters[index];
-        let retold = limiter.hear(now, word, reading.limit);
+        let retold = limiter.hear(now, word, reading.limit, in_flight);
         limiter.told.set_source(reading.source);
         let (limit, window) = (limiter.cap(), limiter.quota().window);
         let is_told = limiter.origin() == Origin::Header || retold;
@@ -74,6 +87,11 @@ impl ScopeLedger {
                 limit,
                 window,
                 source: reading.source.to_owned(),
+            });
+        }
+        if limiter.origin() == Origin::Header && limiter.told.has_halved(limit) {
+            changes.push(Change::Left {
+                scope: self.name.clone(),
             });
         }
         if accepted
@@ -91,6 +109,14 @@ impl ScopeLedger {
 
     /// The limiter that a reading is about.
     fn limiter_of(&self, reading: &Reading) -> Option<usize> {
+        let label = label_of(reading);
+        // What is declared has no name but what it counts and its window.
+        let is_declared = |limiter: &Limiter| {
+            limiter.origin() == Origin::Declared
+                && limiter.dimension().word() == reading.dimension
+                && Some(limiter.quota().window) == reading.window
+        };
+        let alike = |limiter: &&Limiter| limiter.label() == label || is_declared(limiter);
         let named = |limiter: &Limiter| {
             limiter.window_is_named() && Some(limiter.quota().window) == reading.window
         };
@@ -98,19 +124,24 @@ impl ScopeLedger {
             reading.window.is_none() && Some(limiter.quota().limit) == reading.limit
         };
         let nameless = |limiter: &Limiter| reading.window.is_none() && !limiter.window_is_named();
-        let find = |fits: &dyn Fn(&Limiter) -> bool| self.limiters.iter().position(fits);
+        let find = |fits: &dyn Fn(&Limiter) -> bool| {
+            self.limiters
+                .iter()
+                .position(|limiter| alike(&limiter) && fits(limiter))
+        };
         find(&named)
             .or_else(|| find(&same_limit))
             .or_else(|| find(&nameless))
             .or_else(|| {
                 let says_which = reading.window.is_some() || reading.limit.is_some();
-                (!says_which && self.limiters.len() == 1).then_some(0)
+                let only = self.limiters.iter().filter(alike).count() == 1;
+                (!says_which && only).then(|| find(&|_| true)).flatten()
             })
     }
 
     /// A limiter for a quota that only the headers know. A limit without its
     /// window beside declared quotas is not taken up: nobody could tell what it is.
-    fn add_told(&mut self, now: Moment, reading: &Reading) -> Option<usize> {
+    fn add_told(&mut self, now: Moment, dimension: Dimension, reading: &Reading) -> Option<usize> {
         let told = self
             .limiters
             .iter()
@@ -119,31 +150,37 @@ impl ScopeLedger {
             return None;
         }
         let limit = reading.limit.filter(|limit| 0 < *limit)?;
+        let quota = |window| Quota {
+            dimension,
+            limit,
+            window,
+            kind: match reading.refills {
+                true => WindowKind::TokenBucket { burst: limit },
+                false => WindowKind::Unknown,
+            },
+        };
         let limiter = match (reading.window, reading.reset_after) {
             (Some(window), _) if !window.is_zero() => {
-                let quota = Quota {
-                    limit,
-                    window,
-                    kind: WindowKind::Unknown,
-                };
-                Limiter::new(quota, Origin::Header, self.margins)
+                Limiter::new(quota(window), Origin::Header, self.margins)
             }
-            (None, Some(reset)) if !reset.is_zero() && !self.has_declared() => {
-                Limiter::without_window(limit, reset, self.margins)
+            (None, Some(reset)) if !reset.is_zero() && !self.has_declared(dimension) => {
+                Limiter::without_window(quota(reset), self.margins)
             }
             _ => return None,
         };
-        self.limiters.push(limiter);
+        self.limiters.push(limiter.labelled(label_of(reading)));
         let index = self.limiters.len() - 1;
-        self.limiters[index].seed(self.history.iter());
+        if dimension == Dimension::Requests {
+            self.limiters[index].seed(now, self.history.iter());
+        }
         self.limiters[index].settle_from(now);
         Some(index)
     }
 
-    fn has_declared(&self) -> bool {
+    fn has_declared(&self, dimension: Dimension) -> bool {
         self.limiters
             .iter()
-            .any(|limiter| limiter.origin() == Origin::Declared)
+            .any(|limiter| limiter.origin() == Origin::Declared && limiter.dimension() == dimension)
     }
 
     /// A refusal for the sake of a limit. It closes the scope before anybody
@@ -198,13 +235,15 @@ impl ScopeLedger {
         let verdicts: Vec<Verdict> = self
             .limiters
             .iter_mut()
+            .filter(|limiter| limiter.dimension() == Dimension::Requests)
             .filter_map(|limiter| limiter.judge(now, sent_at))
             .collect();
         if verdicts.contains(&Verdict::Weather) {
             return;
         }
         if verdicts.contains(&Verdict::Wrong) {
-            for limiter in &mut self.limiters {
+            let of_calls = |limiter: &&mut Limiter| limiter.dimension() == Dimension::Requests;
+            for limiter in self.limiters.iter_mut().filter(of_calls) {
                 limiter.distrust(now);
             }
             return;
@@ -282,7 +321,7 @@ impl ScopeLedger {
 
     /// What the scope climbs back to.
     fn target(&self) -> Target {
-        let known = self.limiters.iter().map(Limiter::safe_spacing).max();
+        let known = self.of_calls().map(Limiter::safe_spacing).max();
         let learnt = self.discovery.as_ref().map(Discovery::spacing);
         match (known, learnt) {
             (Some(known), Some(learnt)) if known < learnt => Target::Learnt(learnt),

@@ -22,6 +22,9 @@
 //! starts anew is as long as the longest reset seen. A bucket's reset grows with
 //! what is used: limit 5,000, 1 used, reset 12 ms, and later 50 used, reset
 //! 600 ms; several such readings in a row give the window, 600 ms · 5,000 / 50 = 60 s.
+//! Where a provider is known to say when its bucket is full again, the first
+//! reading gives it, and the first two that contradict each other take it back: some
+//! servers use the names of one provider and the counting of another.
 //!
 //! Calls overtake each other on their way, so a reading may not yet count some
 //! that left just before its call. Those of the last [`OVERTAKES`] are taken as
@@ -65,6 +68,8 @@ pub(super) struct Word {
     pub(super) remaining: Option<u64>,
     /// Until more is back.
     pub(super) reset_after: Option<Span>,
+    /// Whether that is said to be when a bucket is full again.
+    pub(super) refills: bool,
 }
 
 /// See the module.
@@ -79,10 +84,18 @@ pub(super) struct Told {
     foreign: Foreign,
     /// Nothing is left until then.
     dry_until: Moment,
+    /// What was left before a restart, and until when that counts.
+    restored: Option<(u64, Moment)>,
+    /// How often what is left had halved when it was last made known.
+    halved: u32,
     /// The reading of least use, for the shape: units used, reset.
     least: Option<(u64, Span)>,
     /// Readings in a row whose resets grew with what is used.
     agreed: u32,
+    /// Whether the resets were seen not to grow with what is used.
+    disproved: bool,
+    /// The most use that a bucket's window was concluded from.
+    most: u64,
     /// A limit that was told for a declared quota's window.
     limit: Option<u64>,
     /// Limit and window that were made known.
@@ -130,6 +143,42 @@ impl Told {
     /// Nothing is left until `until`.
     pub(super) fn run_dry(&mut self, until: Moment) {
         self.dry_until = until;
+    }
+
+    /// Of this limit so much was left before a restart, which others may have used
+    /// for as long as it counts.
+    pub(super) fn restore(&mut self, left: u64, until: Moment) {
+        self.restored = Some((left, until));
+    }
+
+    /// What was left before a restart is gone, as far as our own sends don't explain it.
+    pub(super) fn adopt_restored(&mut self, limit: u64, own: u64) {
+        let Some((left, until)) = self.restored.take() else {
+            return;
+        };
+        let units = limit.saturating_sub(left).saturating_sub(own);
+        self.foreign = Foreign {
+            units,
+            sure: 0,
+            until,
+        };
+    }
+
+    /// Whether what is left has halved again since that was last made known, so that
+    /// a restart should know it. Once more than half is left again it begins anew.
+    pub(super) fn has_halved(&mut self, limit: u64) -> bool {
+        let Some(left) = self.remaining else {
+            return false;
+        };
+        let halved = match left {
+            0 => u64::BITS,
+            left => (limit / left).checked_ilog2().unwrap_or(0),
+        };
+        let is_news = self.halved < halved;
+        if is_news || halved == 0 {
+            self.halved = halved;
+        }
+        is_news
     }
 
     /// Units left as last told.
@@ -186,6 +235,9 @@ impl Told {
         if used == 0 || reset.is_zero() {
             return known;
         }
+        if word.refills && self.least.is_none() && !self.disproved {
+            self.agreed = REFILLS_FROM;
+        }
         let refilled = self.refills();
         match self.least {
             Some((least, at_least)) if least.saturating_mul(2) <= used => {
@@ -197,6 +249,7 @@ impl Told {
                     self.agreed = self.agreed.saturating_add(1);
                 } else {
                     self.agreed = 0;
+                    self.disproved = true;
                     self.least = Some((used, reset));
                 }
             }
@@ -204,7 +257,12 @@ impl Told {
             _ => self.least = Some((used, reset)),
         }
         match (refilled, self.refills()) {
-            (_, true) => reset.scale(limit, used),
+            // The more is used, the less rounding and the way matter.
+            (true, true) if used < self.most / 2 => known,
+            (_, true) => {
+                self.most = self.most.max(used);
+                reset.scale(limit, used)
+            }
             // It was no bucket after all: what was concluded from it is void.
             (true, false) => reset,
             (false, false) => known.max(reset),
@@ -305,6 +363,7 @@ mod tests {
             mark,
             remaining: Some(remaining),
             reset_after: Some(Span::from_millis(reset_ms)),
+            refills: false,
         }
     }
 

@@ -1,26 +1,23 @@
-//! One request quota of one scope: what is spent, what fits, when it fits.
+//! One quota of one scope, in one dimension: what is spent, what fits, when it fits.
 //!
-//! | quota | how it is kept safe |
-//! | --- | --- |
-//! | sliding, fixed, bucket with burst ≥ limit | the log of W + J alone: bursts are fine |
-//! | sliding counter, unknown, smaller bucket | the universal pacer, and the log |
-//! | any of the first row, once refused below the limit | as the second row, for good |
-//! | told by headers, nothing declared | as unknown, or whatever the headers say is left; once resets grow with use, as a bucket |
+//! How starts are kept safe follows from how the provider counts; [`super::shape`]
+//! has the table. Beside it the log of W + J holds in any case but a bucket's, and
+//! of a quota that only headers told, whatever they say is left may go; once
+//! their resets grow with use, it is taken for a bucket.
 //!
 //! J is the spread of the one-way delay: 2 % of W, or less once it is measured.
 //!
-//! **A bucket smaller than what the spread can bunch** needs a wider spacing
-//! than the pacer's: `c/R + J − (B − c)/R`. Example: 60 per 10 s with a burst
-//! of 1 and a spread of 200 ms: 167 + 200 − 0 = 367 ms, where the pacer alone
-//! would give 173 ms.
-//!
 //! **A call larger than the quota** goes when nothing else is spent, and what
-//! it takes beyond the quota is a debt that leaves with it.
+//! it takes beyond the quota is a debt that leaves with it. A call that uses
+//! nothing of the dimension is never in its way.
 
+use super::bucket::Bucket;
 use super::call::{Origin, PermitId, Rate, Reason};
 use super::headers::{OVERTAKES, Own, Told, Word};
 use super::pacer::Pacer;
+use super::shape::{Grounds, Largest, Shape};
 use super::window::Log;
+use crate::cost::Dimension;
 use crate::policy::{Quota, WindowKind};
 use crate::time::{Moment, Span};
 
@@ -28,8 +25,6 @@ use crate::time::{Moment, Span};
 const SPREAD: (u64, u64) = (2, 100);
 /// The least measured spread that is believed.
 const SPREAD_MIN: Span = Span::from_millis(50);
-/// A provider's window is open at one end; ours must be longer than it by this.
-const TICK: Span = Span::from_micros(1);
 /// A refusal of a call that was within the quota by this many spreads only may
 /// have been late on its way.
 const LATE_SPREADS: u64 = 3;
@@ -70,6 +65,8 @@ pub(super) enum Verdict {
 #[derive(Clone, Debug)]
 pub(super) struct Limiter {
     quota: Quota,
+    /// How those who told of it call it; a provider may have two of one dimension.
+    label: String,
     origin: Origin,
     margins: Margins,
     /// Whether a refusal proved the declared shape wrong.
@@ -78,7 +75,10 @@ pub(super) struct Limiter {
     settles_at: Moment,
     /// Whether the window's length was stated, not concluded from resets.
     window_is_named: bool,
+    largest: Largest,
+    /// What was sent in window and spread.
     log: Log,
+    bucket: Option<Bucket>,
     pacer: Option<Pacer>,
     pub(super) told: Told,
 }
@@ -88,6 +88,7 @@ impl Limiter {
     pub(super) fn new(quota: Quota, origin: Origin, margins: Margins) -> Limiter {
         let mut limiter = Limiter {
             log: Log::new(quota.window, quota.limit),
+            label: quota.dimension.word().to_owned(),
             quota,
             origin,
             margins,
@@ -95,23 +96,31 @@ impl Limiter {
             late_at: None,
             settles_at: Moment::START,
             window_is_named: true,
+            largest: Largest::default(),
+            bucket: None,
             pacer: None,
             told: Told::default(),
         };
-        limiter.reshape();
+        limiter.reshape(Moment::START);
         limiter
     }
 
-    /// A limit that headers told without its window; `window` is a first guess.
-    pub(super) fn without_window(limit: u64, window: Span, margins: Margins) -> Limiter {
-        let quota = Quota {
-            limit,
-            window,
-            kind: WindowKind::Unknown,
-        };
+    /// A limit that headers told without its window; the quota's is a first guess.
+    pub(super) fn without_window(quota: Quota, margins: Margins) -> Limiter {
         let mut limiter = Limiter::new(quota, Origin::Header, margins);
         limiter.window_is_named = false;
         limiter
+    }
+
+    /// The same limiter under another label.
+    pub(super) fn labelled(mut self, label: &str) -> Limiter {
+        label.clone_into(&mut self.label);
+        self
+    }
+
+    /// How it is called.
+    pub(super) fn label(&self) -> &str {
+        &self.label
     }
 
     /// What left before it was known was not spaced.
@@ -126,7 +135,7 @@ impl Limiter {
     }
 
     /// Takes over another quota, or other margins. What is spent stays spent.
-    pub(super) fn set(&mut self, quota: Quota, margins: Margins) {
+    pub(super) fn set(&mut self, now: Moment, quota: Quota, margins: Margins) {
         if self.quota != quota {
             // What was concluded of another quota says nothing about this one.
             self.misdeclared = false;
@@ -134,7 +143,17 @@ impl Limiter {
         }
         self.quota = quota;
         self.margins = margins;
-        self.reshape();
+        self.reshape(now);
+    }
+
+    /// What it counts.
+    pub(super) fn dimension(&self) -> Dimension {
+        self.quota.dimension
+    }
+
+    /// Whether another quota is this one with other numbers.
+    pub(super) fn is_like(&self, quota: &Quota) -> bool {
+        self.quota.dimension == quota.dimension && self.quota.window == quota.window
     }
 
     /// The quota as declared or told.
@@ -153,10 +172,10 @@ impl Limiter {
     }
 
     /// A restart reads it back.
-    pub(super) fn restore_misdeclared(&mut self) {
+    pub(super) fn restore_misdeclared(&mut self, now: Moment) {
         if self.origin == Origin::Declared {
             self.misdeclared = true;
-            self.reshape();
+            self.reshape(now);
         }
     }
 
@@ -190,31 +209,33 @@ impl Limiter {
 
     /// Units sent that still count, our own only.
     pub(super) fn spent(&self, now: Moment) -> u64 {
-        self.log.used(now)
+        match &self.bucket {
+            Some(bucket) => bucket.missing(now),
+            None => self.log.used(now),
+        }
     }
 
     /// When the first of them leaves; `None` if there is none.
     pub(super) fn next_freed(&self, now: Moment) -> Option<Moment> {
-        Some(self.log.freed_at(now, 1)).filter(|at| *at < Moment::NEVER)
+        match &self.bucket {
+            Some(bucket) => Some(bucket.full_again(now)).filter(|at| now < *at),
+            None => Some(self.log.freed_at(now, 1)).filter(|at| *at < Moment::NEVER),
+        }
     }
 
     /// The rate for long.
     pub(super) fn rate(&self) -> Rate {
-        match &self.pacer {
-            Some(pacer) => {
-                let (units, per) = pacer.rate();
-                Rate { units, per }
-            }
-            None => Rate {
-                units: self.cap(),
-                per: self.span(),
-            },
-        }
+        let (units, per) = match (&self.pacer, &self.bucket) {
+            (Some(pacer), _) => pacer.rate(),
+            (None, Some(bucket)) => bucket.rate(),
+            (None, None) => (self.cap(), self.span()),
+        };
+        Rate { units, per }
     }
 
     /// The spacing of the universal pacer, whether or not it is in use.
     pub(super) fn safe_spacing(&self) -> Span {
-        let (units, per) = self.pace();
+        let (units, per) = self.grounds().pace();
         Span::from_micros(per.as_micros().div_ceil(units))
     }
 
@@ -227,6 +248,9 @@ impl Limiter {
         reserved: u64,
         taken: u64,
     ) -> Option<(Reason, Moment)> {
+        if cost == 0 {
+            return None;
+        }
         if self.origin == Origin::Header && self.told.allows(now, taken, cost) {
             return None;
         }
@@ -245,6 +269,15 @@ impl Limiter {
 
     fn quota_free_at(&self, now: Moment, cost: u64, reserved: u64) -> Moment {
         let foreign = self.told.foreign(now);
+        if let Some(bucket) = &self.bucket {
+            let without_foreign = bucket.free_at(now, cost, reserved).max(foreign.until);
+            let promised = reserved.saturating_add(foreign.units);
+            let with_foreign = bucket.free_at(now, cost, promised);
+            return match 0 < foreign.units {
+                true => with_foreign.min(without_foreign),
+                false => with_foreign,
+            };
+        }
         let spent = self.log.used(now);
         let taken = spent.saturating_add(foreign.units).saturating_add(reserved);
         let cap = self.cap();
@@ -267,6 +300,12 @@ impl Limiter {
 
     /// A call is granted.
     pub(super) fn grant(&mut self, now: Moment, cost: u64, permit: PermitId) {
+        if cost == 0 {
+            return;
+        }
+        if self.largest.note(now, self.span(), cost) {
+            self.reshape(now);
+        }
         if let Some(pacer) = &mut self.pacer {
             pacer.grant(now, cost, permit);
         }
@@ -274,30 +313,55 @@ impl Limiter {
 
     /// A granted call left.
     pub(super) fn left(&mut self, now: Moment, cost: u64, permit: PermitId) {
-        self.log.push(now, cost);
         if let Some(pacer) = &mut self.pacer {
             pacer.left(now, cost, permit);
         }
     }
 
-    /// A granted call never left. `sent_at` if it had been thought to.
-    pub(super) fn take_back(&mut self, sent_at: Option<Moment>, cost: u64, permit: PermitId) {
-        if let Some(sent_at) = sent_at {
-            self.log.take_back(sent_at, cost);
+    /// Units count as spent from now on.
+    pub(super) fn count(&mut self, now: Moment, units: u64) {
+        if 0 < units {
+            self.log.push(now, units);
+            if let Some(bucket) = &mut self.bucket {
+                bucket.take(now, units);
+            }
         }
+    }
+
+    /// Units that count as spent since `at` never were.
+    pub(super) fn uncount(&mut self, at: Moment, units: u64) {
+        if 0 < units {
+            self.log.take_back(at, units);
+            if let Some(bucket) = &mut self.bucket {
+                bucket.put_back(units);
+            }
+        }
+    }
+
+    /// A granted call never left.
+    pub(super) fn take_back(&mut self, permit: PermitId) {
         if let Some(pacer) = &mut self.pacer {
             pacer.take_back(permit);
         }
     }
 
     /// Counts sends that another log, or the attempts before a restart, know of.
-    pub(super) fn seed(&mut self, sends: impl Iterator<Item = (Moment, u64)>) {
-        for (at, units) in sends {
+    pub(super) fn seed(&mut self, now: Moment, sends: impl Iterator<Item = (Moment, u64)>) {
+        for (at, units) in sends.filter(|(_, units)| 0 < *units) {
             self.log.push(at, units);
             if let Some(pacer) = &mut self.pacer {
                 pacer.note(at, units);
             }
         }
+        if let Some(bucket) = &mut self.bucket {
+            *bucket = remembered(bucket, now, &self.log);
+        }
+    }
+
+    /// What was left before a restart counts, beside what was seeded.
+    pub(super) fn adopt_restored(&mut self, now: Moment) {
+        let own = self.spent(now);
+        self.told.adopt_restored(self.quota.limit, own);
     }
 
     /// The sends that it knows of.
@@ -305,9 +369,16 @@ impl Limiter {
         self.log.iter()
     }
 
-    /// An answer's word about this quota. `limit` is the one it named.
+    /// An answer's word about this quota. `limit` is the one it named; `in_flight`
+    /// are units that we have under way and that it may count already.
     /// Returns whether limit or window changed.
-    pub(super) fn hear(&mut self, now: Moment, word: &Word, limit: Option<u64>) -> bool {
+    pub(super) fn hear(
+        &mut self,
+        now: Moment,
+        word: &Word,
+        limit: Option<u64>,
+        in_flight: u64,
+    ) -> bool {
         if !self.told.is_news(word) {
             return false;
         }
@@ -332,13 +403,12 @@ impl Limiter {
         }
         let changed = before != (self.cap(), self.quota.clone());
         if changed {
-            self.reshape();
+            self.reshape(now);
         }
+        let (by_now, by_then) = self.own(now, word.sent_at);
         let own = Own {
-            by_now: self.log.used(now),
-            by_then: self
-                .log
-                .used_within(self.span(), now.min(word.sent_at + OVERTAKES)),
+            by_now: by_now.saturating_add(in_flight),
+            by_then: by_then.saturating_add(in_flight),
             // A declared quota is taken at its word until others are seen.
             is_certain: self.origin == Origin::Declared && !self.told.is_shared(),
         };
@@ -348,6 +418,21 @@ impl Limiter {
             self.consider_dry(now, word);
         }
         changed
+    }
+
+    /// What of our own a reading may count that came now for a call of then: at most,
+    /// and by what had left when its call did.
+    fn own(&self, now: Moment, sent_at: Moment) -> (u64, u64) {
+        let then = now.min(sent_at + OVERTAKES);
+        match &self.bucket {
+            Some(bucket) => {
+                // What came back since may not have been back when it was read.
+                let most = bucket.missing(now) + bucket.refill(now.since(sent_at));
+                let since = self.log.used_within(now.since(then), now);
+                (most, most.saturating_sub(since))
+            }
+            None => (self.log.used(now), self.log.used_within(self.span(), then)),
+        }
     }
 
     /// Nothing is left, others used some of it, and how long it counts is a
@@ -369,8 +454,7 @@ impl Limiter {
         if self.is_paced() {
             return None;
         }
-        let reach = self.span() + self.spread().saturating_mul(LATE_SPREADS);
-        let late = self.cap() < self.log.used_within(reach, sent_at);
+        let late = self.may_have_bunched(now, sent_at);
         let again = self
             .late_at
             .is_some_and(|before| now.since(before) < LATE_WITHIN);
@@ -386,58 +470,74 @@ impl Limiter {
         if self.origin == Origin::Declared && !self.is_paced() {
             self.misdeclared = true;
             self.settle_from(now);
-            self.reshape();
+            self.reshape(now);
         }
     }
 
-    /// Derives span and pacing anew from quota, margins and what was concluded.
-    fn reshape(&mut self) {
-        let span = self.quota.window + self.spread() + TICK;
+    /// Whether a little more spread than was reckoned with explains a refusal.
+    fn may_have_bunched(&self, now: Moment, sent_at: Moment) -> bool {
+        let late = self.spread().saturating_mul(LATE_SPREADS);
+        match (&self.bucket, self.quota.kind) {
+            (Some(bucket), WindowKind::TokenBucket { burst }) => {
+                let missing = bucket.missing(now) + bucket.refill(now.since(sent_at) + late);
+                burst <= missing
+            }
+            _ => self.cap() < self.log.used_within(self.span() + late, sent_at),
+        }
+    }
+
+    fn grounds(&self) -> Grounds<'_> {
+        Grounds {
+            quota: &self.quota,
+            cap: self.cap(),
+            spread: self.spread(),
+            largest: self.largest.get(),
+            misdeclared: self.misdeclared,
+        }
+    }
+
+    /// Derives span and rule anew from quota, margins and what was concluded.
+    fn reshape(&mut self, now: Moment) {
+        let (span, shape) = (self.grounds().span(), self.grounds().shape());
         self.log.reshape(span, self.quota.limit);
-        if !self.wants_pace() {
-            self.pacer = None;
-            return;
-        }
-        let (units, per) = self.pace();
-        let slack = self.spread();
-        match &mut self.pacer {
-            Some(pacer) => pacer.reshape(units, per, slack),
-            None => {
-                let mut pacer = Pacer::new(units, per, slack);
-                if let Some(last) = self.log.last() {
-                    pacer.note(last, 1);
+        match shape {
+            Shape::Log => (self.bucket, self.pacer) = (None, None),
+            Shape::Bucket { units, per, depth } => {
+                self.pacer = None;
+                match &mut self.bucket {
+                    Some(bucket) => bucket.reshape(now, units, per, depth),
+                    None => {
+                        let full = Bucket::new(units, per, depth);
+                        self.bucket = Some(remembered(&full, now, &self.log));
+                    }
                 }
-                self.pacer = Some(pacer);
+            }
+            Shape::Paced { units, per } => {
+                self.bucket = None;
+                let slack = self.spread();
+                match &mut self.pacer {
+                    Some(pacer) => pacer.reshape(units, per, slack),
+                    None => {
+                        let mut pacer = Pacer::new(units, per, slack);
+                        if let Some(last) = self.log.last() {
+                            pacer.note(last, 1);
+                        }
+                        self.pacer = Some(pacer);
+                    }
+                }
             }
         }
     }
+}
 
-    fn wants_pace(&self) -> bool {
-        match self.quota.kind {
-            WindowKind::Sliding | WindowKind::Fixed => self.misdeclared,
-            WindowKind::TokenBucket { burst } if self.quota.limit <= burst => self.misdeclared,
-            WindowKind::TokenBucket { .. } | WindowKind::SlidingCounter | WindowKind::Unknown => {
-                true
-            }
-        }
+/// A bucket after what the log knows of. What was sent before that may have left
+/// nothing, so it is taken to have been empty then; if little was sent since, it is
+/// full again by now.
+fn remembered(bucket: &Bucket, now: Moment, log: &Log) -> Bucket {
+    let mut bucket = bucket.emptied_at(now.back(log.kept()));
+    if log.last().is_none() {
+        return bucket.filled();
     }
-
-    /// Units and time of the pacer that is safe for this quota.
-    fn pace(&self) -> (u64, Span) {
-        let (cap, span) = (self.cap(), self.quota.window + self.spread() + TICK);
-        let universal = match (cap, self.quota.kind) {
-            // The weighted sum of two windows forgets one call only after both. A
-            // limit of one whose shape is unknown is not taken for that.
-            (1, WindowKind::SlidingCounter) => (1, span + self.quota.window),
-            (1, _) => (1, span),
-            _ => (cap - 1, span),
-        };
-        let WindowKind::TokenBucket { burst } = self.quota.kind else {
-            return universal;
-        };
-        let refill = |units: u64| self.quota.window.scale(units, self.quota.limit.max(1));
-        let spacing = (refill(1) + TICK + self.spread()).saturating_sub(refill(burst.max(1) - 1));
-        let wider = universal.1.as_micros() < spacing.saturating_mul(universal.0).as_micros();
-        if wider { (1, spacing) } else { universal }
-    }
+    log.iter().for_each(|(at, units)| bucket.take(at, units));
+    bucket
 }

@@ -31,7 +31,13 @@ pub(super) struct Scopes {
     declared: usize,
     timers: BTreeSet<(Moment, Place)>,
     rules: Rules,
+    /// What is declared of each scope of a kind that has no limits of its own, under
+    /// the kind's name with its colon.
+    of_each: BTreeMap<String, ScopeLimits>,
 }
+
+/// The name that stands for each scope of a kind: `model:*`.
+const EACH: &str = "*";
 
 /// What applies to every scope.
 #[derive(Clone, Copy, Debug, Default)]
@@ -109,22 +115,33 @@ impl Scopes {
     }
 
     /// Other rules: those of every scope, and what is declared of some.
-    pub(super) fn set_policy(&mut self, rules: Rules, declared: &[(Scope, ScopeLimits)]) {
+    pub(super) fn set_policy(
+        &mut self,
+        now: Moment,
+        rules: Rules,
+        declared: &[(Scope, ScopeLimits)],
+    ) {
         self.rules = rules;
         self.ledgers
             .iter_mut()
             .flatten()
             .for_each(|ledger| ledger.declared = false);
         self.declared = 0;
+        self.of_each.clear();
         for (scope, limits) in declared {
+            if let Some(kind) = scope.as_str().strip_suffix(EACH) {
+                self.of_each.insert(kind.to_owned(), limits.clone());
+                continue;
+            }
             let place = self.declare(scope);
             if let Some(ledger) = self.at_mut(place) {
-                ledger.set_policy(limits, rules.reserve, rules.margins);
+                ledger.set_policy(now, limits, rules.reserve, rules.margins);
             }
         }
         let others = self.ledgers.iter_mut().flatten();
         for ledger in others.filter(|ledger| !ledger.declared) {
-            ledger.set_policy(&ScopeLimits::default(), rules.reserve, rules.margins);
+            let limits = limits_of(&self.of_each, &ledger.name);
+            ledger.set_policy(now, &limits, rules.reserve, rules.margins);
         }
     }
 
@@ -168,8 +185,10 @@ impl Scopes {
             self.ledgers.len() - 1
         });
         let mut ledger = ScopeLedger::new(scope.clone());
+        let limits = limits_of(&self.of_each, &scope);
         ledger.set_policy(
-            &ScopeLimits::default(),
+            Moment::START,
+            &limits,
             self.rules.reserve,
             self.rules.margins,
         );
@@ -194,6 +213,15 @@ impl Scopes {
         self.free.push(place);
         true
     }
+}
+
+/// What is declared of each scope of a scope's kind.
+fn limits_of(of_each: &BTreeMap<String, ScopeLimits>, scope: &Scope) -> ScopeLimits {
+    let name = scope.as_str();
+    let kind = name.find(':').and_then(|colon| name.get(..=colon));
+    kind.and_then(|kind| of_each.get(kind))
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// `KIND:other` for `KIND:NAME`.

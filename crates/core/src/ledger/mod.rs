@@ -6,10 +6,12 @@
 //! ```text
 //! stage     does it fit? changes nothing
 //! secure    takes quota, seat and turn; the only place where they are taken
-//! sent      the first byte may leave: its units count as spent from now on
+//! sent      the first byte may leave: its units count as spent from now on, but for
+//!           those that only the answer tells
 //! withdraw  it certainly never left: everything back, as if never taken
 //! answered  the head of an answer: readings correct, a refusal closes
 //! lost      nobody knows; its units stay spent
+//! used      what it really used: estimates are given back, or become a debt
 //! finished  the upstream stream is over: the seat is free
 //! ```
 //!
@@ -17,8 +19,9 @@
 //! units are reserved without expiry, so that commit, dial and TLS don't eat
 //! the margin for the way to the provider.
 //!
-//! The rooms: `window` and `pacer` say when a quota has room, `limiter`
-//! which of them a quota needs, `headers` what the provider tells about it;
+//! The rooms: `window`, `bucket` and `pacer` say when a quota has room, `shape`
+//! which of them a quota needs, `limiter` keeps one quota, `headers` what the
+//! provider tells about it; `tally` counts a dimension;
 //! `gate` and `ramp` what a refusal does, `history` and `discovery` what
 //! rate it teaches; `seats` how many calls may be open; `scope` joins them
 //! for one scope, `feedback` says what it makes of an answer; `map` keeps the
@@ -27,6 +30,7 @@
 //! Cost: O(log n) per scope and call, in what is logged and what is open.
 
 mod answer;
+mod bucket;
 mod call;
 mod discovery;
 mod feedback;
@@ -39,7 +43,9 @@ mod pacer;
 mod ramp;
 mod scope;
 mod seats;
+mod shape;
 mod state;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -49,6 +55,8 @@ use std::collections::BTreeMap;
 pub use call::{Blocked, Call, Change, Origin, PermitId, Rate, Reason};
 pub use state::{QuotaState, ScopeState};
 
+use crate::cost::{Amounts, Cost, Counted, Dimension};
+use crate::estimate::Estimate;
 use crate::id::Scope;
 use crate::policy::AccountPolicy;
 use crate::time::{Moment, Span};
@@ -75,7 +83,8 @@ pub struct Ledger {
 #[derive(Debug)]
 pub struct Staged {
     scopes: Vec<Scope>,
-    cost: u64,
+    cost: Cost,
+    estimate: Option<Box<Estimate>>,
     priority: Priority,
     version: u64,
 }
@@ -83,7 +92,12 @@ pub struct Staged {
 /// What an open call holds.
 #[derive(Debug)]
 struct Permit {
-    cost: u64,
+    cost: Cost,
+    /// What of it is granted and not counted yet, and what counts as spent.
+    held: Amounts,
+    counted: Amounts,
+    /// How far it may be off, until it is settled.
+    estimate: Option<Box<Estimate>>,
     priority: Priority,
     sent_at: Option<Moment>,
     /// Whether its outcome is known, or known to be unknown.
@@ -133,7 +147,7 @@ impl Ledger {
                 spread: self.spread,
             },
         };
-        self.scopes.set_policy(rules, &self.policy.scopes);
+        self.scopes.set_policy(now, rules, &self.policy.scopes);
         let account = self.account.clone();
         self.scopes.ensure(now, &account);
     }
@@ -147,7 +161,8 @@ impl Ledger {
             Some(blocked) => Err(blocked),
             None => Ok(Staged {
                 scopes: call.scopes.to_vec(),
-                cost: u64::from(call.cost.requests),
+                cost: call.cost,
+                estimate: call.estimate.copied().map(Box::new),
                 priority: call.priority,
                 version: self.version,
             }),
@@ -161,14 +176,13 @@ impl Ledger {
             !call.scopes.is_empty(),
             "a call touches its account's scope"
         );
-        let cost = u64::from(call.cost.requests);
         let mut longest: Option<(&Scope, Reason, Moment)> = None;
         for scope in call.scopes {
             // A scope that has no place yet is unlimited until its first answer.
             let Some(ledger) = self.scopes.governing(scope) else {
                 continue;
             };
-            if let Some((reason, until)) = ledger.block(now, cost, call.priority, call.probe_safe)
+            if let Some((reason, until)) = ledger.block(now, call)
                 && longest.is_none_or(|(.., longest)| longest < until)
             {
                 longest = Some((scope, reason, until));
@@ -206,11 +220,14 @@ impl Ledger {
             let place = self.scopes.ensure(now, scope);
             let is_twice = seats.iter().any(|seat| seat.place == place);
             if let Some(ledger) = self.scopes.at_mut(place).filter(|_| !is_twice) {
-                let turn = ledger.grant(now, id, staged.cost, staged.priority);
+                if let Some(estimate) = &staged.estimate {
+                    ledger.pool.add(estimate);
+                }
+                let turn = ledger.grant(now, id, &staged.cost, staged.priority);
                 seats.push(Seat {
                     place,
                     turn,
-                    mark: 0,
+                    marks: Amounts::default(),
                 });
                 self.rearm(now, place);
             }
@@ -219,6 +236,9 @@ impl Ledger {
             id,
             Permit {
                 cost: staged.cost,
+                held: staged.cost.amounts(),
+                counted: Amounts::default(),
+                estimate: staged.estimate,
                 priority: staged.priority,
                 sent_at: None,
                 settled: false,
@@ -229,7 +249,8 @@ impl Ledger {
     }
 
     /// The first byte of a permit's call may leave from now on: its units
-    /// count as spent, and its windows start.
+    /// count as spent, and their windows start, but for those that the provider
+    /// counts only once the answer tells them.
     pub fn sent(&mut self, now: Moment, id: PermitId) {
         self.version += 1;
         let Some(permit) = self.permits.get_mut(&id) else {
@@ -240,9 +261,70 @@ impl Ledger {
             return;
         }
         permit.sent_at = Some(now);
+        for (dimension, units) in permit.cost.iter() {
+            if self.policy.charge.counted(dimension) == Counted::AtStart {
+                permit.held.set(dimension, 0);
+                permit.counted.set(dimension, units);
+            }
+        }
         for seat in &mut permit.seats {
             if let Some(ledger) = self.scopes.at_mut(seat.place) {
-                seat.mark = ledger.left(now, id, permit.cost);
+                seat.marks = ledger.left(now, id, &permit.cost, &permit.counted);
+            }
+        }
+    }
+
+    /// What a permit's call really used of what was estimated. What was too much
+    /// is given back, what was too little is a debt. A later word replaces an
+    /// earlier one. Nothing happens to a call that has not left.
+    pub fn used(&mut self, now: Moment, id: PermitId, used: &Cost) {
+        self.forget_estimate(id);
+        let estimated = Dimension::AMOUNTS.into_iter();
+        for dimension in estimated.filter(|dimension| dimension.is_estimated()) {
+            self.correct(now, id, dimension, used.of(dimension));
+        }
+    }
+
+    /// Nothing of a permit's cost is a guess any more.
+    fn forget_estimate(&mut self, id: PermitId) {
+        let Some(permit) = self.permits.get_mut(&id) else {
+            return;
+        };
+        if let Some(estimate) = permit.estimate.take() {
+            for seat in &permit.seats {
+                if let Some(ledger) = self.scopes.at_mut(seat.place) {
+                    ledger.pool.remove(&estimate);
+                }
+            }
+        }
+    }
+
+    /// The units of one dimension that a call is now known to have used.
+    fn correct(&mut self, now: Moment, id: PermitId, dimension: Dimension, units: u64) {
+        let Some(permit) = self.permits.get_mut(&id) else {
+            debug_assert!(false, "{id:?} is not open");
+            return;
+        };
+        let Some(sent_at) = permit.sent_at else {
+            return;
+        };
+        let (held, counted) = (permit.held.of(dimension), permit.counted.of(dimension));
+        if held == 0 && counted == units {
+            return;
+        }
+        self.version += 1;
+        permit.held.set(dimension, 0);
+        permit.counted.set(dimension, units);
+        for seat in &permit.seats {
+            let Some(ledger) = self.scopes.at_mut(seat.place) else {
+                continue;
+            };
+            if 0 < held || counted < units {
+                let more = units.saturating_sub(counted);
+                ledger.count(now, dimension, held, more, Counted::AtEnd);
+            }
+            if units < counted {
+                ledger.refund(sent_at, dimension, counted - units);
             }
         }
     }
@@ -251,14 +333,16 @@ impl Ledger {
     /// if it had never been taken.
     pub fn withdraw(&mut self, now: Moment, id: PermitId) {
         self.version += 1;
+        self.forget_estimate(id);
         let Some(permit) = self.permits.remove(&id) else {
             debug_assert!(false, "{id:?} is not open");
             return;
         };
         for seat in &permit.seats {
             if let Some(ledger) = self.scopes.at_mut(seat.place) {
-                let taken = (permit.cost, permit.priority);
-                ledger.take_back(id, taken, permit.sent_at, seat.turn);
+                let taken = (&permit.held, &permit.counted);
+                let turn = (permit.priority, seat.turn);
+                ledger.take_back(id, taken, permit.sent_at, turn);
                 self.rearm(now, seat.place);
             }
         }

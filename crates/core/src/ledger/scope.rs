@@ -6,15 +6,16 @@
 
 use std::collections::BTreeSet;
 
-use super::call::{Origin, PermitId, Rate, Reason};
+use super::call::{Call, Origin, PermitId, Rate, Reason};
 use super::discovery::Discovery;
 use super::feedback::Lesson;
 use super::gate::{Gate, Turn};
-use super::headers::OVERTAKES;
 use super::history::History;
 use super::limiter::{Limiter, Margins};
 use super::seats::Seats;
-use super::window::Log;
+use super::tally::Tally;
+use crate::cost::{Amounts, Cost, Counted, Dimension};
+use crate::estimate::Pool;
 use crate::id::Scope;
 use crate::policy::{Quota, ScopeLimits};
 use crate::time::{Moment, Span};
@@ -30,8 +31,9 @@ pub(super) const POLICY: &str = "policy";
 pub(super) struct Seat {
     pub(super) place: usize,
     pub(super) turn: Turn,
-    /// Units of the scope that surely arrived before the call, and its own.
-    pub(super) mark: u64,
+    /// Units of the scope that surely arrived before the call, and its own as far
+    /// as they count by then.
+    pub(super) marks: Amounts,
 }
 
 /// What a closed scope waits for.
@@ -53,12 +55,10 @@ pub(super) struct ScopeLedger {
     pub(super) discovery: Option<Discovery>,
     pub(super) history: History,
     pub(super) lesson: Option<Lesson>,
-    /// Units granted and not sent.
-    pub(super) reserved: u64,
-    /// Units ever sent.
-    pub(super) sent: u64,
-    /// Those that may still be overtaken.
-    pub(super) recent: Log,
+    /// Dimensions of which any call used something; requests first.
+    pub(super) tallies: Vec<Tally>,
+    /// The calls in flight whose cost is a guess.
+    pub(super) pool: Pool,
     pub(super) refusals: u64,
     pub(super) echoes: u64,
     pub(super) refused_at: Option<Moment>,
@@ -92,9 +92,8 @@ impl ScopeLedger {
             discovery: None,
             history: History::default(),
             lesson: None,
-            reserved: 0,
-            sent: 0,
-            recent: Log::new(OVERTAKES, u64::MAX),
+            tallies: vec![Tally::new(Dimension::Requests)],
+            pool: Pool::default(),
             refusals: 0,
             echoes: 0,
             refused_at: None,
@@ -112,36 +111,39 @@ impl ScopeLedger {
     }
 
     /// The operator's rules for it. What is spent, open or learnt stays.
-    pub(super) fn set_policy(&mut self, limits: &ScopeLimits, reserve: u32, margins: Margins) {
+    pub(super) fn set_policy(
+        &mut self,
+        now: Moment,
+        limits: &ScopeLimits,
+        reserve: u32,
+        margins: Margins,
+    ) {
         self.margins = margins;
         self.seats.set_policy(limits.max_concurrent, reserve);
         let (mut old, told): (Vec<Limiter>, Vec<Limiter>) = std::mem::take(&mut self.limiters)
             .into_iter()
             .partition(|limiter| limiter.origin() == Origin::Declared);
         let declared_before = old.iter().map(Limiter::quota);
-        if !declared_before.eq(&limits.requests) {
+        if !declared_before.eq(&limits.quotas) {
             // The operator's new word counts more than what refusals taught of the old one.
             self.discovery = None;
             self.lesson = None;
         }
-        for quota in &limits.requests {
-            let known = old
-                .iter()
-                .position(|limiter| limiter.quota().window == quota.window);
+        for quota in &limits.quotas {
+            let known = old.iter().position(|limiter| limiter.is_like(quota));
             let limiter = match known {
                 Some(index) => {
                     let mut limiter = old.swap_remove(index);
-                    limiter.set(quota.clone(), margins);
+                    limiter.set(now, quota.clone(), margins);
                     limiter
                 }
-                None => self.seeded(quota, margins, old.iter().chain(&told)),
+                None => self.seeded(now, quota, margins, old.iter().chain(&told)),
             };
             self.limiters.push(limiter);
         }
         for mut limiter in told {
-            let is_declared = |quota: &Quota| quota.window == limiter.quota().window;
-            if !limits.requests.iter().any(is_declared) {
-                limiter.set(limiter.quota().clone(), margins);
+            if !limits.quotas.iter().any(|quota| limiter.is_like(quota)) {
+                limiter.set(now, limiter.quota().clone(), margins);
                 self.limiters.push(limiter);
             }
         }
@@ -150,6 +152,7 @@ impl ScopeLedger {
     /// A limiter that knows what was sent, from whoever remembers most.
     fn seeded<'a>(
         &'a self,
+        now: Moment,
         quota: &Quota,
         margins: Margins,
         others: impl Iterator<Item = &'a Limiter>,
@@ -157,32 +160,36 @@ impl ScopeLedger {
         let mut limiter = Limiter::new(quota.clone(), Origin::Declared, margins);
         let longest = others
             .chain(&self.limiters)
+            .filter(|other| other.dimension() == quota.dimension)
             .max_by_key(|other| other.span());
         match longest {
-            Some(other) => limiter.seed(other.sends()),
-            None => limiter.seed(self.history.iter()),
+            Some(other) => limiter.seed(now, other.sends()),
+            None if quota.dimension == Dimension::Requests => {
+                limiter.seed(now, self.history.iter());
+            }
+            None => {}
         }
         limiter
     }
 
     /// What stands in the way of a call; of several things the one that lasts longest.
-    pub(super) fn block(
-        &self,
-        now: Moment,
-        cost: u64,
-        priority: Priority,
-        probe_safe: bool,
-    ) -> Option<(Reason, Moment)> {
-        let first = self.shut(now, priority, probe_safe);
+    pub(super) fn block(&self, now: Moment, call: &Call<'_>) -> Option<(Reason, Moment)> {
+        let first = self.shut(now, call.priority, call.probe_safe);
         if first.is_some_and(|(_, until)| until == Moment::NEVER) {
             // Nothing lasts longer, so nothing else need be asked.
             return first;
         }
-        let taken = self.sent + self.reserved;
-        let quotas = self
-            .limiters
-            .iter()
-            .filter_map(|limiter| limiter.block(now, cost, self.reserved, taken));
+        let quotas = self.limiters.iter().filter_map(|limiter| {
+            let dimension = limiter.dimension();
+            let units = call.cost.of(dimension);
+            let (reserved, taken) = self.promised(dimension);
+            // Each call reserves what is likely; together they may use more.
+            let margin = match call.estimate {
+                Some(estimate) if 0 < units => self.pool.margin_with(estimate, dimension),
+                _ => 0,
+            };
+            limiter.block(now, units, reserved + margin, taken + margin)
+        });
         let learnt = self
             .discovery
             .as_ref()
@@ -219,77 +226,164 @@ impl ScopeLedger {
         })
     }
 
+    /// Units of a dimension that are granted and not counted, and ever granted.
+    fn promised(&self, dimension: Dimension) -> (u64, u64) {
+        self.tally(dimension)
+            .map_or((0, 0), |tally| (tally.reserved(), tally.taken()))
+    }
+
+    /// Units of a dimension that are granted and not counted.
+    pub(super) fn reserved(&self, dimension: Dimension) -> u64 {
+        self.promised(dimension).0
+    }
+
+    /// What is known of a dimension; `None` if no call used anything of it.
+    pub(super) fn tally(&self, dimension: Dimension) -> Option<&Tally> {
+        self.tallies
+            .iter()
+            .find(|tally| tally.dimension() == dimension)
+    }
+
+    fn tally_mut(&mut self, dimension: Dimension) -> &mut Tally {
+        let known = self
+            .tallies
+            .iter()
+            .position(|tally| tally.dimension() == dimension);
+        let index = known.unwrap_or_else(|| {
+            self.tallies.push(Tally::new(dimension));
+            self.tallies.len() - 1
+        });
+        &mut self.tallies[index]
+    }
+
     /// Grants a call that nothing blocks.
     pub(super) fn grant(
         &mut self,
         now: Moment,
         permit: PermitId,
-        cost: u64,
+        cost: &Cost,
         priority: Priority,
     ) -> Turn {
         self.last_used = now;
-        self.reserved += cost;
+        for (dimension, units) in cost.iter() {
+            self.tally_mut(dimension).reserve(units);
+        }
         self.seats.take(now, priority);
         for limiter in &mut self.limiters {
-            limiter.grant(now, cost, permit);
+            limiter.grant(now, cost.of(limiter.dimension()), permit);
         }
         if let Some(discovery) = &mut self.discovery {
-            discovery.grant(now, cost, permit);
+            discovery.grant(now, cost.of(Dimension::Requests), permit);
         }
         self.gate.grant(now, permit)
     }
 
-    /// A granted call leaves: from now on its units count as spent. Returns the mark.
-    pub(super) fn left(&mut self, now: Moment, permit: PermitId, cost: u64) -> u64 {
-        debug_assert!(cost <= self.reserved, "what leaves was reserved");
-        let mark = self.sent - self.recent.used(now) + cost;
-        self.recent.push(now, cost);
-        self.reserved = self.reserved.saturating_sub(cost);
-        self.sent += cost;
-        self.history.push(now, cost);
+    /// A granted call leaves. What is counted at its start counts as spent from now
+    /// on: `counted`. Returns the marks.
+    pub(super) fn left(
+        &mut self,
+        now: Moment,
+        permit: PermitId,
+        cost: &Cost,
+        counted: &Amounts,
+    ) -> Amounts {
+        let mut marks = Amounts::default();
+        for tally in &self.tallies {
+            let dimension = tally.dimension();
+            marks.set(dimension, tally.mark(now) + counted.of(dimension));
+        }
         for limiter in &mut self.limiters {
-            limiter.left(now, cost, permit);
+            limiter.left(now, cost.of(limiter.dimension()), permit);
         }
+        let calls = cost.of(Dimension::Requests);
+        self.history.push(now, calls);
         if let Some(discovery) = &mut self.discovery {
-            discovery.left(now, cost, permit);
+            discovery.left(now, calls, permit);
         }
-        mark
+        for (dimension, units) in counted.iter() {
+            self.count(now, dimension, units, units, Counted::AtStart);
+        }
+        marks
     }
 
-    /// A granted call certainly never left: everything back.
+    /// Units that were granted count as spent from now on, as this many.
+    pub(super) fn count(
+        &mut self,
+        now: Moment,
+        dimension: Dimension,
+        granted: u64,
+        units: u64,
+        counted: Counted,
+    ) {
+        let tally = self.tally_mut(dimension);
+        tally.release(granted);
+        tally.count(now, units, counted);
+        for limiter in self.of_mut(dimension) {
+            limiter.count(now, units);
+        }
+    }
+
+    /// Fewer units were used than count as spent since `sent_at`. What a reading
+    /// permits stays as it is: nobody knows whether it has them back already.
+    pub(super) fn refund(&mut self, sent_at: Moment, dimension: Dimension, units: u64) {
+        for limiter in self.of_mut(dimension) {
+            limiter.uncount(sent_at, units);
+        }
+    }
+
+    /// A granted call certainly never left: everything back. `counted` is what of
+    /// it counts as spent since `sent_at`, `held` what is only granted.
     pub(super) fn take_back(
         &mut self,
         permit: PermitId,
-        (cost, priority): (u64, Priority),
+        (held, counted): (&Amounts, &Amounts),
         sent_at: Option<Moment>,
-        turn: Turn,
+        (priority, turn): (Priority, Turn),
     ) {
-        match sent_at {
-            None => self.reserved = self.reserved.saturating_sub(cost),
-            Some(at) => {
-                self.sent = self.sent.saturating_sub(cost);
-                self.recent.take_back(at, cost);
-                self.history.remove(at, cost);
+        for (dimension, units) in held.iter() {
+            self.tally_mut(dimension).release(units);
+        }
+        if let Some(at) = sent_at {
+            for (dimension, units) in counted.iter() {
+                self.tally_mut(dimension).uncount(at, units);
+                for limiter in self.of_mut(dimension) {
+                    limiter.uncount(at, units);
+                }
             }
+            self.history.remove(at, counted.of(Dimension::Requests));
         }
         for limiter in &mut self.limiters {
-            limiter.take_back(sent_at, cost, permit);
+            limiter.take_back(permit);
         }
         if let Some(discovery) = &mut self.discovery {
-            discovery.take_back(cost, permit);
+            let calls = held.of(Dimension::Requests) + counted.of(Dimension::Requests);
+            discovery.take_back(calls, permit);
         }
         self.gate.take_back(permit, turn);
         self.seats.free(priority);
     }
 
-    /// The slowest rate that binds it for long; `None` if nothing is known.
+    /// The limiters of a dimension.
+    fn of_mut(&mut self, dimension: Dimension) -> impl Iterator<Item = &mut Limiter> {
+        self.limiters
+            .iter_mut()
+            .filter(move |limiter| limiter.dimension() == dimension)
+    }
+
+    /// The limiters of calls.
+    pub(super) fn of_calls(&self) -> impl Iterator<Item = &Limiter> {
+        self.limiters
+            .iter()
+            .filter(|limiter| limiter.dimension() == Dimension::Requests)
+    }
+
+    /// The slowest rate of calls that binds it for long; `None` if nothing is known.
     pub(super) fn rate(&self) -> Option<Rate> {
         let learnt = self.discovery.as_ref().map(|discovery| {
             let (units, per) = discovery.rate();
             Rate { units, per }
         });
-        self.limiters
-            .iter()
+        self.of_calls()
             .map(Limiter::rate)
             .chain(learnt)
             .reduce(|slowest, next| {
@@ -307,7 +401,12 @@ impl ScopeLedger {
         let forgotten =
             self.last_used + FORGOTTEN_AFTER <= now && self.gate.mode(now) != Mode::Closed;
         let is_free = !self.declared && self.seats.open() == 0;
-        is_free && (self.gate.is_calm(now) || forgotten)
+        // What counts of a declared limit would be forgotten with its place.
+        let counts = self
+            .limiters
+            .iter()
+            .any(|limiter| limiter.origin() == Origin::Declared && 0 < limiter.spent(now));
+        is_free && !counts && (self.gate.is_calm(now) || forgotten)
     }
 
     /// Whether something would be forgotten with it.
@@ -325,15 +424,10 @@ impl ScopeLedger {
         self.margins
     }
 
-    /// Units ever granted.
-    pub(super) fn taken(&self) -> u64 {
-        self.sent + self.reserved
-    }
-
-    /// Sends that were made before a restart.
-    pub(super) fn seed(&mut self, sends: &[(Moment, u64)]) {
-        for limiter in &mut self.limiters {
-            limiter.seed(sends.iter().copied());
+    /// Sends that were made before a restart, of one dimension.
+    pub(super) fn seed(&mut self, now: Moment, dimension: Dimension, sends: &[(Moment, u64)]) {
+        for limiter in self.of_mut(dimension) {
+            limiter.seed(now, sends.iter().copied());
         }
     }
 }

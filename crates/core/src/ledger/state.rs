@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use super::Ledger;
-use super::call::Origin;
+use super::call::{Call, Origin};
 use super::discovery::Discovery;
 use super::gate::Gate;
 use super::limiter::Limiter;
 use super::map::Place;
 use super::scope::{POLICY, ScopeLedger};
+use super::tally::Tally;
 use crate::action::outcome::Certainty;
+use crate::cost::{Cost, Dimension};
 use crate::id::Scope;
 use crate::policy::{Quota, WindowKind};
-use crate::record::{AttemptRow, ScopeRow};
+use crate::record::{AttemptRow, ScopeRow, ToldRow};
 use crate::time::{Moment, Span};
 use crate::word::{Mode, Priority};
 
@@ -29,6 +31,8 @@ pub struct ScopeState {
     pub next_allowed_at: Option<Moment>,
     /// Units per window of the quota that binds first; `None` if none is known.
     pub limit: Option<u64>,
+    /// What that quota counts.
+    pub dimension: Option<Dimension>,
     /// Units left of it now, after what is reserved and what others used.
     pub remaining: Option<u64>,
     /// Its window.
@@ -45,7 +49,7 @@ pub struct ScopeState {
     pub max_concurrent: Option<u32>,
     /// Every quota of it.
     pub quotas: Vec<QuotaState>,
-    /// Units granted and not sent.
+    /// Calls granted and not sent.
     pub reserved: u64,
     /// Counts the refusal events.
     pub epoch: u64,
@@ -62,6 +66,10 @@ pub struct ScopeState {
 /// One quota of a scope. `cap + debt = available + reserved + spent + foreign`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaState {
+    /// What it counts.
+    pub dimension: Dimension,
+    /// How whoever told of it calls it; the dimension's word, or a name beside it.
+    pub name: String,
     /// Units per window, declared, told or learnt.
     pub limit: u64,
     /// The window.
@@ -74,14 +82,23 @@ pub struct QuotaState {
     pub cap: u64,
     /// Units that could be granted now.
     pub available: u64,
-    /// Units granted and not sent.
+    /// Units granted and not counted as spent: not sent, or known only once the
+    /// answer has ended.
     pub reserved: u64,
-    /// Units sent within window and spread.
+    /// Units that count as spent within window and spread, or that a bucket lacks.
     pub spent: u64,
     /// Units that others used.
     pub foreign: u64,
     /// Units beyond the cap, after a limit was lowered or a larger call went.
     pub debt: u64,
+}
+
+impl QuotaState {
+    /// What of it is left, in millionths.
+    fn share_left(&self) -> u64 {
+        let share = u128::from(self.available) * 1_000_000 / u128::from(self.cap.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
 }
 
 impl Ledger {
@@ -119,6 +136,12 @@ impl Ledger {
             misdeclared: ledger.is_misdeclared(),
             exhausted: ledger.exhausted,
             source: state.source,
+            told: ledger
+                .limiters
+                .iter()
+                .filter(|limiter| limiter.origin() == Origin::Header)
+                .map(|limiter| save_told(now, ledger, limiter))
+                .collect(),
         })
     }
 
@@ -136,26 +159,33 @@ impl Ledger {
                 restore_scope(now, ledger, row);
             }
         }
-        let mut sends: BTreeMap<&Scope, Vec<(Moment, u64)>> = BTreeMap::new();
+        let mut sends: BTreeMap<(&Scope, Dimension), Vec<(Moment, u64)>> = BTreeMap::new();
         let own = |row: &&AttemptRow| row.scopes.first() == Some(&self.account);
         for row in attempts.iter().filter(own) {
             if let Some(at) = left_at(now, row) {
                 for scope in &row.scopes {
-                    let units = u64::from(row.requests);
-                    sends.entry(scope).or_default().push((at, units));
+                    for (dimension, units) in row.cost.iter() {
+                        let sends = sends.entry((scope, dimension)).or_default();
+                        sends.push((at, units));
+                    }
                 }
             }
         }
-        for (scope, sends) in &mut sends {
+        for ((scope, dimension), sends) in &mut sends {
             sends.sort_unstable();
             if let Some(place) = self.scopes.place(scope)
                 && let Some(ledger) = self.scopes.at_mut(place)
             {
-                ledger.seed(sends);
+                ledger.seed(now, *dimension, sends);
             }
         }
         let places: Vec<Place> = self.scopes.iter().map(|(place, _)| place).collect();
         for place in places {
+            if let Some(ledger) = self.scopes.at_mut(place) {
+                for limiter in &mut ledger.limiters {
+                    limiter.adopt_restored(now);
+                }
+            }
             self.rearm(now, place);
         }
     }
@@ -168,6 +198,55 @@ fn left_at(now: Moment, row: &AttemptRow) -> Option<Moment> {
         (Some(Certainty::NotSent), _) => None,
         (Some(_), sent_at) => Some(sent_at?.min(now)),
     }
+}
+
+fn save_told(now: Moment, ledger: &ScopeLedger, limiter: &Limiter) -> ToldRow {
+    let taken = ledger.tally(limiter.dimension()).map_or(0, Tally::taken);
+    let quota = limiter.quota();
+    ToldRow {
+        name: limiter.label().to_owned(),
+        dimension: quota.dimension,
+        limit: quota.limit,
+        window: quota.window,
+        named: limiter.window_is_named(),
+        burst: match quota.kind {
+            WindowKind::TokenBucket { burst } => Some(burst),
+            _ => None,
+        },
+        left: limiter.told.left(now, taken),
+        reset_at: limiter.told.reset_at().filter(|at| now < *at),
+    }
+}
+
+/// A limit as it was told before a restart. What was left then is what was not
+/// taken: by us, as the sends say that are seeded next, or by others.
+fn restore_told(now: Moment, ledger: &ScopeLedger, row: &ToldRow) -> Option<Limiter> {
+    if row.limit == 0 || row.window.is_zero() {
+        return None;
+    }
+    let quota = Quota {
+        dimension: row.dimension,
+        limit: row.limit,
+        window: row.window,
+        kind: match row.burst {
+            Some(burst) => WindowKind::TokenBucket { burst },
+            None => WindowKind::Unknown,
+        },
+    };
+    let limiter = match row.named {
+        true => Limiter::new(quota, Origin::Header, ledger.margins()),
+        false => Limiter::without_window(quota, ledger.margins()),
+    };
+    let mut limiter = limiter.labelled(&row.name);
+    match (row.left, row.reset_at) {
+        (Some(0), Some(reset_at)) => limiter.told.run_dry(reset_at),
+        (Some(left), reset_at) => {
+            let until = reset_at.unwrap_or(now + limiter.span());
+            limiter.told.restore(left, until);
+        }
+        (None, _) => {}
+    }
+    Some(limiter)
 }
 
 fn restore_scope(now: Moment, ledger: &mut ScopeLedger, row: &ScopeRow) {
@@ -186,15 +265,24 @@ fn restore_scope(now: Moment, ledger: &mut ScopeLedger, row: &ScopeRow) {
     if let Some(cap) = row.max_concurrent {
         ledger.seats.learn(now, cap);
     }
-    if let (Some(limit), Some(window)) = (row.limit, row.window)
+    for told in &row.told {
+        let is_declared = ledger.limiters.iter().any(|known| {
+            known.dimension() == told.dimension && known.quota().window == told.window
+        });
+        if !is_declared {
+            ledger.limiters.extend(restore_told(now, ledger, told));
+        }
+    }
+    // A row of an earlier form knows of one limit only.
+    if let (true, Some(limit), Some(window)) = (row.told.is_empty(), row.limit, row.window)
         && 0 < limit
         && !window.is_zero()
         && !ledger
-            .limiters
-            .iter()
+            .of_calls()
             .any(|known| known.quota().window == window)
     {
         let quota = Quota {
+            dimension: Dimension::Requests,
             limit,
             window,
             kind: WindowKind::Unknown,
@@ -206,10 +294,9 @@ fn restore_scope(now: Moment, ledger: &mut ScopeLedger, row: &ScopeRow) {
         ledger.limiters.push(limiter);
     }
     if row.misdeclared {
-        ledger
-            .limiters
-            .iter_mut()
-            .for_each(Limiter::restore_misdeclared);
+        for limiter in &mut ledger.limiters {
+            limiter.restore_misdeclared(now);
+        }
     }
 }
 
@@ -232,8 +319,15 @@ fn show(now: Moment, ledger: &ScopeLedger) -> ScopeState {
         .limiters
         .iter()
         .zip(&quotas)
-        .min_by_key(|(_, quota)| quota.available);
-    let block = ledger.block(now, 1, Priority::Normal, true);
+        .min_by_key(|(_, quota)| quota.share_left());
+    let ordinary = Call {
+        scopes: &[],
+        cost: Cost::ONE,
+        estimate: None,
+        priority: Priority::Normal,
+        probe_safe: true,
+    };
+    let block = ledger.block(now, &ordinary);
     let reset_after = binding.and_then(|(limiter, quota)| {
         let told = limiter.told.reset_at().filter(|reset| now < *reset);
         let own = limiter.next_freed(now);
@@ -254,8 +348,10 @@ fn show(now: Moment, ledger: &ScopeLedger) -> ScopeState {
             .map(|(_, until)| until)
             .filter(|until| *until < Moment::NEVER),
         limit: shown.map(|quota| quota.limit),
+        dimension: shown.map(|quota| quota.dimension),
         remaining: binding.map(|(limiter, quota)| {
-            let told = limiter.told.left(now, ledger.taken());
+            let taken = ledger.tally(limiter.dimension()).map_or(0, Tally::taken);
+            let told = limiter.told.left(now, taken);
             match limiter.origin() {
                 Origin::Header => told.unwrap_or(quota.available),
                 _ => quota.available,
@@ -267,7 +363,7 @@ fn show(now: Moment, ledger: &ScopeLedger) -> ScopeState {
         origin,
         in_flight: ledger.seats.open(),
         max_concurrent: ledger.seats.cap(),
-        reserved: ledger.reserved,
+        reserved: ledger.reserved(Dimension::Requests),
         epoch: ledger.gate.epoch(),
         refusals: ledger.refusals,
         echoes: ledger.echoes,
@@ -302,15 +398,18 @@ fn source(
 fn show_quota(now: Moment, ledger: &ScopeLedger, limiter: &Limiter) -> QuotaState {
     let (cap, spent) = (limiter.cap(), limiter.spent(now));
     let foreign = limiter.told.foreign(now).units;
-    let taken = spent + foreign + ledger.reserved;
+    let reserved = ledger.reserved(limiter.dimension());
+    let taken = spent + foreign + reserved;
     QuotaState {
+        dimension: limiter.dimension(),
+        name: limiter.label().to_owned(),
         limit: limiter.quota().limit,
         window: limiter.quota().window,
         origin: limiter.origin(),
         paced: limiter.is_paced(),
         cap,
         available: cap.saturating_sub(taken),
-        reserved: ledger.reserved,
+        reserved,
         spent,
         foreign,
         debt: taken.saturating_sub(cap),
@@ -321,6 +420,8 @@ fn show_quota(now: Moment, ledger: &ScopeLedger, limiter: &Limiter) -> QuotaStat
 fn show_learnt(discovery: &Discovery) -> QuotaState {
     let limit = discovery.limit();
     QuotaState {
+        dimension: Dimension::Requests,
+        name: Dimension::Requests.word().to_owned(),
         limit,
         window: discovery.window(),
         origin: Origin::Learned,

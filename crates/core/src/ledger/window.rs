@@ -80,6 +80,11 @@ impl Log {
         self.span
     }
 
+    /// For how long a send is remembered.
+    pub(super) fn kept(&self) -> Span {
+        self.span.scale(KEEP_HALF_SPANS, 2)
+    }
+
     /// Units that count now. O(log n).
     pub(super) fn used(&self, now: Moment) -> u64 {
         self.total - self.total_before(now, self.span)
@@ -128,7 +133,7 @@ impl Log {
 
     /// Logs a send. Moments never go back. Amortised O(1).
     pub(super) fn push(&mut self, now: Moment, units: u64) {
-        let keep = self.span.scale(KEEP_HALF_SPANS, 2);
+        let keep = self.kept();
         while let Some(first) = self.entries.front()
             && first.at + keep <= now
         {

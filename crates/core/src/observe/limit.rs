@@ -5,10 +5,8 @@
 //! value. A limit of `0` is how they say "nothing granted": nothing can be paced
 //! by it, so it is kept aside for whoever explains the refusal.
 //!
-//! A bucket says when it will be *full* ([`What::Full`]), which is not a window.
-//! It refills evenly, so `window = full × limit / (limit − remaining)`. Worked:
-//! 60 a minute, one used: `limit 60, remaining 59, reset 1s` gives 1 s × 60 / 1
-//! = 60 s, where taking the reset for a window would allow 60 calls a second.
+//! A bucket says when it will be *full* ([`What::Full`]), which is not a window;
+//! the reading says so, and the ledger concludes the window from several.
 //!
 //! A bucket of points may say what a call asks for and how fast points come
 //! back. Worked (Shopify): 202 asked, 118 there, 50 a second restored: the call
@@ -170,10 +168,7 @@ impl<'a> Limit<'a> {
         let remaining = self
             .remaining
             .or_else(|| Some(self.limit?.saturating_sub(self.used?)));
-        let window = self
-            .window
-            .or(self.documented_window)
-            .or_else(|| self.refill_time());
+        let window = self.window.or(self.documented_window);
         let fits_after = self.fits_after(remaining);
         let state = ietf::State {
             name: None,
@@ -213,15 +208,6 @@ impl<'a> Limit<'a> {
         }
         let standing = |reading| (self.standing, reading);
         readings.into_iter().map(standing).collect()
-    }
-
-    /// How long an empty bucket takes to fill, from how long this one takes.
-    fn refill_time(&self) -> Option<Span> {
-        let (full, limit) = (self.full?, self.limit?);
-        match limit.saturating_sub(self.remaining?) {
-            0 => None,
-            used => Some(full.scale(limit, used)),
-        }
     }
 
     /// Until so many units are back that the call fits; `None` if it does already.

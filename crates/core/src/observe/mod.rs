@@ -151,7 +151,7 @@ pub struct Reading {
     pub refills: bool,
     /// Until the call that was refused would fit, where the answer says what it asked for.
     pub fits_after: Option<Span>,
-    /// Length of the window, where the provider states it.
+    /// Length of the window, where the provider states or documents it.
     pub window: Option<Span>,
     /// In words: `RateLimit header`, `x-ratelimit-remaining-requests`, …
     pub source: &'static str,

@@ -108,7 +108,8 @@ impl ActionRow {
     /// # Errors
     /// [`Illegal`] if the event can't follow the row's state.
     pub fn apply(&mut self, event: &Event, at: Moment) -> Result<(), Illegal> {
-        if matches!(event, Event::Joined { .. }) {
+        // What a call cost is its attempt's business; its state stays.
+        if matches!(event, Event::Joined { .. } | Event::Settled { .. }) {
             return Ok(());
         }
         let state = step_of(event)

@@ -160,7 +160,7 @@ impl Spacing {
 }
 
 fn units(cost: Cost) -> u64 {
-    u64::from(cost.requests.max(1))
+    u64::from(cost.calls())
 }
 
 #[cfg(test)]
@@ -271,7 +271,7 @@ mod tests {
             units: 0,
             per: Span::MAX,
         });
-        let cost = Cost { requests: u32::MAX };
+        let cost = Cost::requests(u32::MAX);
         spacing.seen(Moment::NEVER, Interactive);
         spacing.sent(Moment::NEVER, cost, slow);
         spacing.give_back(cost, slow);

@@ -50,7 +50,7 @@ impl Waiter {
 
     /// What the call counts in shares. Every call counts as one at least.
     pub(super) fn units(&self) -> u32 {
-        self.cost.requests.max(1)
+        self.cost.calls()
     }
 
     pub(super) fn step(&self) -> Step {

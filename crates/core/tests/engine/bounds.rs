@@ -13,7 +13,7 @@ use super::support::world::{BEGIN, World};
 
 pub(crate) fn seats(max: u32) -> AccountPolicy {
     let limits = ScopeLimits {
-        requests: Vec::new(),
+        quotas: Vec::new(),
         max_concurrent: Some(max),
     };
     AccountPolicy {
@@ -24,12 +24,13 @@ pub(crate) fn seats(max: u32) -> AccountPolicy {
 
 pub(crate) fn quota(name: &str, limit: u64, window: Span) -> AccountPolicy {
     let quota = Quota {
+        dimension: rategov_core::cost::Dimension::Requests,
         limit,
         window,
         kind: WindowKind::Sliding,
     };
     let limits = ScopeLimits {
-        requests: vec![quota],
+        quotas: vec![quota],
         max_concurrent: None,
     };
     AccountPolicy {

@@ -213,12 +213,13 @@ fn a_call_that_would_wait_longer_than_it_is_held_is_turned_away_at_once() {
 
 fn declared(limit: u64, window: Span) -> AccountPolicy {
     let quota = Quota {
+        dimension: rategov_core::cost::Dimension::Requests,
         limit,
         window,
         kind: WindowKind::Sliding,
     };
     let limits = ScopeLimits {
-        requests: vec![quota],
+        quotas: vec![quota],
         max_concurrent: None,
     };
     AccountPolicy {

@@ -10,12 +10,13 @@ use crate::support::world::World;
 /// Ten calls in ten seconds.
 fn ten_in_ten() -> World {
     let quota = Quota {
+        dimension: rategov_core::cost::Dimension::Requests,
         limit: 10,
         window: secs(10),
         kind: WindowKind::Sliding,
     };
     let limits = ScopeLimits {
-        requests: vec![quota],
+        quotas: vec![quota],
         max_concurrent: None,
     };
     let mut world = World::under(AccountPolicy {

@@ -55,62 +55,9 @@ pub const NOT_ACTING_YET: &[NotActing] = &[
         instead: "only the first credential is used",
     },
     NotActing {
-        key: "providers.*.accounts.*.quotas.[].dimension",
-        values: Values::Words(&["tokens", "input_tokens", "output_tokens", "points", "spend"]),
-        instead: "this quota is not kept: only requests and concurrent calls are counted",
-    },
-    NotActing {
-        key: "providers.*.accounts.*.quotas.[].kind",
-        values: Values::WordsBeside(&["fixed"], "dimension", "requests"),
-        instead: "acts as `sliding`: safe, but may use less than the whole quota",
-    },
-    NotActing {
-        key: "providers.*.accounts.*.quotas.[].kind",
-        values: Values::WordsBeside(&["token_bucket"], "dimension", "requests"),
-        instead: "acts as `sliding`, or as the universal pacer where `burst` is below the limit: safe, but may use less than the whole quota",
-    },
-    NotActing {
-        key: "providers.*.accounts.*.quotas.[].kind",
-        values: Values::WordsBeside(&["sliding_counter"], "dimension", "requests"),
-        instead: "acts as the universal pacer: safe, but may use less than the whole quota",
-    },
-    NotActing {
-        key: "providers.*.accounts.*.quotas.[].scope",
-        values: Values::WordsBeside(
-            &["model", "endpoint", "credential"],
-            "dimension",
-            "requests",
-        ),
-        instead: "this quota is not kept: only those of the account, of one model (`model:NAME`) or of one endpoint (`endpoint:METHOD /PATH`) are",
-    },
-    NotActing {
-        key: "providers.*.accounts.*.quotas.[].scope",
-        values: Values::WordsBeside(
-            &["model", "endpoint", "credential"],
-            "dimension",
-            "concurrent",
-        ),
-        instead: "this quota is not kept: only those of the account, of one model (`model:NAME`) or of one endpoint (`endpoint:METHOD /PATH`) are",
-    },
-    NotActing {
         key: "providers.*.endpoints.[].coalesce",
         values: Values::AllBut(&["0s"]),
         instead: "equal reads are separate calls",
-    },
-    NotActing {
-        key: "providers.*.endpoints.[].cost.tokens",
-        values: Values::All,
-        instead: "only requests are counted",
-    },
-    NotActing {
-        key: "providers.*.endpoints.[].cost.points",
-        values: Values::All,
-        instead: "only requests are counted",
-    },
-    NotActing {
-        key: "providers.*.endpoints.[].cost.spend",
-        values: Values::All,
-        instead: "only requests are counted",
     },
     NotActing {
         key: "agents.*.approve",

@@ -152,6 +152,9 @@ impl ProviderOptions {
             whose: own.whose.or(known.whose),
             fields: own.fields,
             errors: own.errors,
+            sizing: own.sizing,
+            usage: own.usage,
+            charge: own.charge,
             sources: None,
             facts: None,
         }

@@ -65,6 +65,7 @@ fn setup(class: Class) -> Setup {
         profile: Arc::new(Profile::nothing()),
         scopes: vec![account_scope(&account())].into(),
         cost: Cost::ONE,
+        sizing: None,
         limits: Arc::new(ClassTable::default().of(class).clone()),
         weight: 1,
         agent_concurrent_max: None,

@@ -32,6 +32,8 @@ pub mod headers;
 pub mod job;
 pub mod line;
 mod look;
+pub mod meter;
+mod metering;
 pub mod outgoing;
 mod owner;
 pub mod policy;

@@ -10,6 +10,7 @@
 //!
 //! What was read is passed on first; the rest streams behind it.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use tokio::time::Instant;
 use super::answer::AnswerBody;
 use super::error_body::{self, Look, Said};
 use super::evidence::{BodyEnd, EndMark};
+use super::meter::decode;
 use super::purpose::Purpose;
 use super::sse_opening::{self, Opening};
 use super::understand::understood;
@@ -62,6 +64,11 @@ impl Peeked {
                 whole.freeze()
             }
         }
+    }
+
+    /// The pieces as they arrived, to be looked at.
+    pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
+        self.frames.iter()
     }
 
     /// The frames as they arrived, to be passed on.
@@ -242,29 +249,8 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// A decoded copy of what was read, as far as it can be decoded; the bytes that
 /// are passed on stay as they are.
 fn decoded(headers: &HeaderMap, bytes: &[u8]) -> Vec<u8> {
-    use std::io::Read as _;
-    let coding = headers
-        .get(header::CONTENT_ENCODING)
-        .and_then(|value| value.to_str().ok());
-    let most = RESULT_BYTES_MAX as u64;
-    let mut plain = Vec::new();
-    let known = match coding.map(str::trim) {
-        Some(coding) if coding.eq_ignore_ascii_case("gzip") => {
-            // An error at the end of a cut copy is expected; what came out counts.
-            let _ = flate2::read::MultiGzDecoder::new(bytes)
-                .take(most)
-                .read_to_end(&mut plain);
-            true
-        }
-        Some(coding) if coding.eq_ignore_ascii_case("deflate") => {
-            let _ = flate2::read::ZlibDecoder::new(bytes)
-                .take(most)
-                .read_to_end(&mut plain);
-            true
-        }
-        _ => false,
-    };
-    if known { plain } else { bytes.to_vec() }
+    decode::whole(headers, bytes, RESULT_BYTES_MAX as u64)
+        .map_or_else(|| bytes.to_vec(), Cow::into_owned)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ fn the_most_specific_rule_says_what_a_call_is() {
         "GET /records/latest",
         Class::Read,
     );
-    assert_eq!(latest.rule.cost.requests, 2);
+    assert_eq!(latest.rule.cost.calls(), 2);
     let one = check(
         "billing",
         "GET /records/7",

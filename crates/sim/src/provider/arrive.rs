@@ -1,19 +1,22 @@
 //! One call on its way through the three doors: who calls, what the quota says,
 //! what the script wants, what the service does; and the plan that follows.
 
+use std::collections::BTreeMap;
+
 use rategov_core::time::{Moment, Span};
 
 use super::config::{Gzip, Strangers};
 use super::draw::Purpose;
 use super::fault::{Asked, Chosen, Conduct, Effect, Fault, Form, TemplateTimes};
-use super::ledger::{Arrival, EffectEntry, Verdict, label_of, marks_of};
+use super::ledger::{Arrival, EffectEntry, EffectKind, Verdict, label_of, marks_of};
 use super::message::{Body, Fields, Reply, Request};
 use super::plan::{self, Act, Delivery, Plan};
-use super::quota::{Caller, Weighed};
+use super::quota::{Caller, Load, Weighed, wait_of};
 use super::service::{Call, Route, Served};
-use super::shapes::{self, Dialect, Maker};
+use super::shapes::{self, Api, Dialect, Maker};
 use super::spoken::{self, Stage};
-use super::{Provider, Ticket, coding};
+use super::usage::{Usage, load_of};
+use super::{Open, Provider, Ticket, coding};
 
 /// Fields in which callers put their credentials.
 const CREDENTIAL_FIELDS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
@@ -45,6 +48,7 @@ impl Provider {
     pub fn arrive(&mut self, now: Moment, request: &Request) -> Plan {
         let head = &request.head;
         let who = self.identify(&head.fields);
+        let load = load_of(Api::of(head), request, self.config.cached_permille);
         let mut visit = Visit {
             ticket: Ticket {
                 no: self.ledger.next_no(),
@@ -53,10 +57,11 @@ impl Provider {
             now,
             request,
             dialect: Dialect::of(head),
-            weighed: self.weigh(now, request, &who),
+            weighed: self.weigh(now, request, &who, load),
             who,
             key: head.fields.get(&self.config.key_field).map(str::to_owned),
         };
+        let mut usage = None;
         let (plan, verdict) = match (&visit.who.account, &visit.weighed.refusal) {
             (None, _) => {
                 let reply = visit.dialect.error(401, "the credential is not valid");
@@ -68,28 +73,37 @@ impl Provider {
             (Some(_), Some(refusal)) => {
                 let message = format!("the limit {:?} is reached", refusal.rule);
                 let verdict = Verdict::Refused(refusal.rule.clone());
+                let wait = wait_of(refusal, now);
                 (
-                    self.at_once(&visit, visit.dialect.error(429, &message)),
+                    self.at_once(&visit, visit.dialect.refusal(429, &message, wait)),
                     verdict,
                 )
             }
             (Some(_), None) => {
                 let chosen = self.ask_script(&visit);
                 let verdict = verdict(chosen.as_ref().map(|c| &c.conduct));
-                (self.served(&visit, chosen), verdict)
+                let (plan, taken) = self.served(&visit, chosen);
+                usage = taken;
+                (plan, verdict)
             }
         };
         let status = plan.acts.iter().find_map(|act| match act {
             Act::Head(head) => Some(head.status),
             _ => None,
         });
-        let seats = std::mem::take(&mut visit.weighed.seats);
+        let (first, last) = plan.spans();
+        let open = Open {
+            holds: std::mem::take(&mut visit.weighed.holds),
+            load,
+            usage,
+            produced: (now + first, now + last),
+        };
         self.write_down(visit, verdict, status);
-        self.open.insert(plan.ticket.no, seats);
+        self.open.insert(plan.ticket.no, open);
         plan
     }
 
-    fn weigh(&mut self, now: Moment, request: &Request, who: &Identity) -> Weighed {
+    fn weigh(&mut self, now: Moment, request: &Request, who: &Identity, load: Load) -> Weighed {
         let head = &request.head;
         let endpoint = Route::of(head).endpoint(head);
         let Some(account) = &who.account else {
@@ -98,9 +112,10 @@ impl Provider {
         let caller = Caller {
             account,
             credential: &who.label,
-            model: request.json()["model"].as_str().unwrap_or_default(),
+            model: shapes::model_of(request).unwrap_or_default(),
             endpoint: &endpoint,
             call: (&head.method, head.path()),
+            load,
         };
         self.quotas.weigh(now, &caller)
     }
@@ -132,12 +147,15 @@ impl Provider {
             in_flight: self.in_flight(),
             verdict,
             status,
+            tokens: None,
+            charged: BTreeMap::new(),
             ended: None,
         });
     }
 
-    /// Serves a call that was admitted, as the script wants it.
-    fn served(&mut self, visit: &Visit<'_>, chosen: Option<Chosen>) -> Plan {
+    /// Serves a call that was admitted, as the script wants it. Gives what a model
+    /// did for it, too.
+    fn served(&mut self, visit: &Visit<'_>, chosen: Option<Chosen>) -> (Plan, Option<Usage>) {
         let (conduct, remaining) = chosen.map(|c| (c.conduct, c.remaining)).unwrap_or_default();
         let (no, request) = (visit.ticket.no.0, visit.request);
         let times = self.config.service;
@@ -152,6 +170,8 @@ impl Provider {
             created: self.config.wall_at_start,
             pause: self.config.stream_pause,
             stream: conduct.stream,
+            length: self.config.length,
+            cached_permille: self.config.cached_permille,
         };
         let call = Call {
             now: visit.now,
@@ -183,6 +203,8 @@ impl Provider {
         let Served { mut reply, effect } =
             self.service
                 .serve(&call, rules, effect_of(&conduct), spoken);
+        let worked = matches!(effect, Some((EffectKind::Generated, _)));
+        let usage = worked.then(|| maker.usage(request));
         if let Some((kind, target)) = effect {
             self.ledger.effect(EffectEntry {
                 at: done_at,
@@ -204,11 +226,8 @@ impl Provider {
             fault: conduct.fault.as_ref(),
             head_only: request.head.method == "HEAD",
         };
-        Plan::new(
-            visit.ticket,
-            self.coded(reply, request, &conduct),
-            &delivery,
-        )
+        let reply = self.coded(reply, request, &conduct);
+        (Plan::new(visit.ticket, reply, &delivery), usage)
     }
 
     fn coded(&self, reply: Reply, request: &Request, conduct: &Conduct) -> Reply {
@@ -248,7 +267,7 @@ impl Provider {
                 fields.push("request-id", id);
                 fields.push("anthropic-organization-id", account);
             }
-            Dialect::Plain => fields.push("x-request-id", id),
+            Dialect::Gemini | Dialect::Plain => fields.push("x-request-id", id),
         }
         let now = (visit.now, self.wall(visit.now));
         let limits = self

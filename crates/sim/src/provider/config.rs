@@ -10,6 +10,7 @@ use super::idempotency::KeyRules;
 use super::ledger;
 use super::limit_fields::LimitFields;
 use super::quota::Rule;
+use super::usage::Length;
 
 /// How long the provider works on a call: uniform in `[min, max)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +61,10 @@ pub struct Config {
     pub limit_fields: LimitFields,
     /// How long it works.
     pub service: ServiceTime,
+    /// How long a model's answers are.
+    pub length: Length,
+    /// How much of a model call's input is in the cache, in thousandths.
+    pub cached_permille: u64,
     /// The pause between two events of a stream.
     pub stream_pause: Span,
     /// When bodies are coded.
@@ -96,6 +101,8 @@ impl Default for Config {
             quotas: Vec::new(),
             limit_fields: LimitFields::Native,
             service: ServiceTime::default(),
+            length: Length::Short,
+            cached_permille: 0,
             stream_pause: Span::from_millis(2),
             gzip: Gzip::Never,
             accounts: BTreeMap::new(),

@@ -15,6 +15,8 @@ pub enum Purpose {
     Service = 1,
     /// The words of a generated text.
     Words = 2,
+    /// How long a generated text is.
+    Length = 3,
 }
 
 /// The seed of a provider.

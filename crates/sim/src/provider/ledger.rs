@@ -5,13 +5,18 @@
 //! Bounded: beyond its capacity the oldest arrival (or effect) is dropped and
 //! counted as dropped; totals stay exact. Credentials are kept as labels only.
 
+mod charges;
+
 use std::collections::{BTreeMap, VecDeque};
+
+pub use charges::{QuotaCounts, QuotaTotals, Tokens};
 
 use rategov_core::time::Moment;
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::message::Fields;
+use super::quota::Settled;
 
 /// Most arrivals, effects and distinct keys that are kept by default.
 pub const CAPACITY: usize = 1_000_000;
@@ -92,6 +97,12 @@ pub struct Arrival {
     pub verdict: Verdict,
     /// The status that was to be answered; null if no answer was to be given.
     pub status: Option<u16>,
+    /// What it took of a model; absent while it is open, and for other calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
+    /// What each limit charged it, in the end; empty while it is open.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub charged: BTreeMap<String, u64>,
     /// When and how its answer ended; null while it is open.
     #[serde(flatten)]
     pub ended: Option<Ended>,
@@ -172,6 +183,7 @@ pub struct Totals {
 #[derive(Clone, Debug, Serialize)]
 pub struct Ledger {
     totals: Totals,
+    quotas: QuotaCounts,
     arrivals: VecDeque<Arrival>,
     effects: VecDeque<EffectEntry>,
     effects_by_key: BTreeMap<String, u64>,
@@ -191,6 +203,7 @@ impl Ledger {
     pub fn new(capacity: usize) -> Ledger {
         Ledger {
             totals: Totals::default(),
+            quotas: QuotaCounts::default(),
             arrivals: VecDeque::new(),
             effects: VecDeque::new(),
             effects_by_key: BTreeMap::new(),
@@ -215,6 +228,9 @@ impl Ledger {
         if let Some(key) = &mut arrival.key {
             cut(key);
         }
+        if let Verdict::Refused(rule) = &arrival.verdict {
+            self.quotas.refuse(rule);
+        }
         self.totals.arrived += 1;
         *match arrival.verdict {
             Verdict::Accepted => &mut self.totals.accepted,
@@ -230,14 +246,26 @@ impl Ledger {
 
     /// Writes the end of an arrival's answer down. The first end counts.
     pub fn finish(&mut self, no: ArrivalNo, at: Moment, how: Finish) {
-        let Some(first) = self.arrivals.front().map(|a| a.no.0) else {
-            return;
-        };
-        let place =
-            no.0.checked_sub(first)
-                .and_then(|n| usize::try_from(n).ok());
-        if let Some(arrival) = place.and_then(|n| self.arrivals.get_mut(n)) {
+        if let Some(arrival) = self.listed(no) {
             arrival.ended.get_or_insert(Ended { at, how });
+        }
+    }
+
+    fn listed(&mut self, no: ArrivalNo) -> Option<&mut Arrival> {
+        let first = self.arrivals.front()?.no.0;
+        let place = usize::try_from(no.0.checked_sub(first)?).ok()?;
+        self.arrivals.get_mut(place)
+    }
+
+    /// Writes down what an arrival that has ended took.
+    pub fn settle(&mut self, no: ArrivalNo, tokens: Option<Tokens>, settled: &[Settled]) {
+        for one in settled {
+            self.quotas.settle(one);
+        }
+        if let Some(arrival) = self.listed(no) {
+            arrival.tokens = tokens;
+            let units = settled.iter().map(|one| (one.rule.clone(), one.in_the_end));
+            arrival.charged = units.collect();
         }
     }
 
@@ -270,6 +298,11 @@ impl Ledger {
     /// The totals.
     pub fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// What calls took of each limit.
+    pub fn quotas(&self) -> &QuotaCounts {
+        &self.quotas
     }
 
     /// The listed arrivals, oldest first.

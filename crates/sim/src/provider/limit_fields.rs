@@ -6,13 +6,16 @@
 //! | none | nothing | nothing, not even a hint |
 //! | retry-after-only | nothing | `retry-after` in seconds |
 //! | x-ratelimit | `x-ratelimit-limit/-remaining/-reset` (seconds) | `retry-after` |
-//! | openai | `x-ratelimit-{limit,remaining,reset}-requests`, reset as `1.2s` | `retry-after` |
-//! | anthropic | `anthropic-ratelimit-requests-{limit,remaining,reset}`, reset as RFC 3339 | `retry-after` |
-//! | ietf | `ratelimit-policy`, `ratelimit` of draft-ietf-httpapi-ratelimit-headers-10, all levels | `retry-after` |
-//! | native | openai or anthropic on their endpoints, x-ratelimit elsewhere | |
+//! | epoch | the same, reset as seconds since 1970 (GitHub's) | `retry-after` |
+//! | openai | `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`, reset as `1.2s` | `retry-after` |
+//! | azure | `x-ratelimit-remaining-{requests,tokens}` alone | `retry-after`, `retry-after-ms` |
+//! | anthropic | `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`, reset as RFC 3339, tokens in thousands | `retry-after` |
+//! | ietf | `ratelimit-policy`, `ratelimit` of draft-ietf-httpapi-ratelimit-headers-10, all levels, the unit if not requests | `retry-after` |
+//! | native | openai or anthropic on their endpoints, nothing on Gemini's, x-ratelimit elsewhere | |
 //!
 //! A wait is rounded up to whole seconds, so it is never too short; a refusal
-//! by a concurrency limit gives none, since nobody knows it.
+//! by a concurrency limit gives none, since nobody knows it. Where a vendor
+//! documents its reset as the time of the *full* budget, it is that.
 
 use std::str::FromStr;
 
@@ -20,7 +23,7 @@ use rategov_core::time::{Moment, Span, WallTime};
 
 use super::fault::Form;
 use super::message::Fields;
-use super::quota::{Reading, Refusal, Weighed, wait_of};
+use super::quota::{Dimension, Reading, Refusal, Weighed, wait_of};
 use super::shapes::Dialect;
 
 /// The dialects.
@@ -32,8 +35,12 @@ pub enum LimitFields {
     RetryAfterOnly,
     /// The three fields of many APIs.
     XRateLimit,
+    /// The same, with the reset as seconds since 1970.
+    Epoch,
     /// OpenAI's.
     OpenAi,
+    /// Azure OpenAI's.
+    Azure,
     /// Anthropic's.
     Anthropic,
     /// The structured fields of the IETF draft.
@@ -47,7 +54,7 @@ pub enum LimitFields {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no dialect of rate-limit fields\nhint: write native, none, retry-after-only, \
-     x-ratelimit, openai, anthropic or ietf"
+     x-ratelimit, epoch, openai, azure, anthropic or ietf"
 )]
 pub struct UnknownDialect(pub String);
 
@@ -59,7 +66,9 @@ impl FromStr for LimitFields {
             "none" => LimitFields::None,
             "retry-after-only" => LimitFields::RetryAfterOnly,
             "x-ratelimit" => LimitFields::XRateLimit,
+            "epoch" => LimitFields::Epoch,
             "openai" => LimitFields::OpenAi,
+            "azure" => LimitFields::Azure,
             "anthropic" => LimitFields::Anthropic,
             "ietf" => LimitFields::Ietf,
             "native" => LimitFields::Native,
@@ -69,6 +78,21 @@ impl FromStr for LimitFields {
 }
 
 impl LimitFields {
+    /// The word by which it is chosen.
+    pub const fn word(self) -> &'static str {
+        match self {
+            LimitFields::None => "none",
+            LimitFields::RetryAfterOnly => "retry-after-only",
+            LimitFields::XRateLimit => "x-ratelimit",
+            LimitFields::Epoch => "epoch",
+            LimitFields::OpenAi => "openai",
+            LimitFields::Azure => "azure",
+            LimitFields::Anthropic => "anthropic",
+            LimitFields::Ietf => "ietf",
+            LimitFields::Native => "native",
+        }
+    }
+
     /// The fields of an answer to a call that was weighed at `now`.
     pub fn write(
         self,
@@ -80,45 +104,88 @@ impl LimitFields {
         let spoken = match (self, dialect) {
             (LimitFields::Native, Dialect::OpenAi) => LimitFields::OpenAi,
             (LimitFields::Native, Dialect::Anthropic) => LimitFields::Anthropic,
+            (LimitFields::Native, Dialect::Gemini) => LimitFields::None,
             (LimitFields::Native, Dialect::Plain) => LimitFields::XRateLimit,
             (chosen, _) => chosen,
         };
-        match (spoken, weighed.tightest()) {
-            (LimitFields::None | LimitFields::RetryAfterOnly | LimitFields::Native, _) => {}
-            (LimitFields::Ietf, _) => ietf(&mut fields, &weighed.readings),
-            (_, None) => {}
-            (LimitFields::XRateLimit, Some(r)) => {
-                let reset = r.standing.reset.as_secs_ceil().to_string();
-                three(
-                    &mut fields,
-                    ["limit", "remaining", "reset"],
-                    "x-ratelimit-",
-                    r,
-                    reset,
-                );
+        let one = |dimension| weighed.tightest(dimension);
+        match spoken {
+            LimitFields::None | LimitFields::RetryAfterOnly | LimitFields::Native => {}
+            LimitFields::Ietf => ietf(&mut fields, &weighed.readings),
+            LimitFields::XRateLimit | LimitFields::Epoch => {
+                // One budget is shown; of several dimensions the first.
+                if let Some(r) = Dimension::ALL.into_iter().find_map(one) {
+                    let ends = wall + r.standing.reset;
+                    let reset = match spoken {
+                        LimitFields::Epoch => whole_seconds(ends).to_string(),
+                        _ => r.standing.reset.as_secs_ceil().to_string(),
+                    };
+                    let names = ["limit", "remaining", "reset"];
+                    three(&mut fields, names, "x-ratelimit-", r, reset);
+                }
             }
-            (LimitFields::OpenAi, Some(r)) => {
-                let names = ["limit-requests", "remaining-requests", "reset-requests"];
-                three(
-                    &mut fields,
-                    names,
-                    "x-ratelimit-",
-                    r,
-                    go_duration(r.standing.reset),
-                );
+            LimitFields::OpenAi => {
+                for r in OPENAI.into_iter().filter_map(one) {
+                    let word = r.dimension.word();
+                    let names = ["limit", "remaining", "reset"].map(|n| format!("{n}-{word}"));
+                    let reset = go_duration(r.standing.full);
+                    let names = names.each_ref().map(String::as_str);
+                    three(&mut fields, names, "x-ratelimit-", r, reset);
+                }
             }
-            (LimitFields::Anthropic, Some(r)) => {
-                let reset = wall + Span::from_secs(r.standing.reset.as_secs_ceil());
-                let names = ["requests-limit", "requests-remaining", "requests-reset"];
-                let reset = Form::Rfc3339.write(reset);
-                three(&mut fields, names, "anthropic-ratelimit-", r, reset);
+            LimitFields::Azure => {
+                for r in OPENAI.into_iter().filter_map(one) {
+                    let name = format!("x-ratelimit-remaining-{}", r.dimension.word());
+                    fields.push(&name, r.standing.remaining.to_string());
+                }
+            }
+            LimitFields::Anthropic => {
+                for r in ANTHROPIC.into_iter().filter_map(one) {
+                    anthropic(&mut fields, r, wall);
+                }
             }
         }
         if let (Some(refusal), true) = (&weighed.refusal, spoken != LimitFields::None) {
             hint(&mut fields, refusal, now);
+            if let (LimitFields::Azure, Some(wait)) = (spoken, wait_of(refusal, now)) {
+                let ms = wait.as_micros().div_ceil(1_000);
+                fields.push("retry-after-ms", ms.to_string());
+            }
         }
         fields
     }
+}
+
+/// Dimensions that OpenAI tells.
+const OPENAI: [Dimension; 2] = [Dimension::Requests, Dimension::Tokens];
+/// Dimensions that Anthropic tells.
+const ANTHROPIC: [Dimension; 4] = [
+    Dimension::Requests,
+    Dimension::Tokens,
+    Dimension::InputTokens,
+    Dimension::OutputTokens,
+];
+
+fn anthropic(fields: &mut Fields, r: &Reading, wall: WallTime) {
+    let word = r.dimension.word().replace('_', "-");
+    let reset = wall + Span::from_secs(r.standing.full.as_secs_ceil());
+    // Tokens are told to the nearest thousand.
+    let remaining = match r.dimension.is_tokens() {
+        true => (r.standing.remaining + 500) / 1_000 * 1_000,
+        false => r.standing.remaining,
+    };
+    for (name, value) in [
+        ("limit", r.standing.limit.to_string()),
+        ("remaining", remaining.to_string()),
+        ("reset", Form::Rfc3339.write(reset)),
+    ] {
+        fields.push(&format!("anthropic-ratelimit-{word}-{name}"), value);
+    }
+}
+
+/// Seconds since 1970, rounded up.
+fn whole_seconds(wall: WallTime) -> i64 {
+    -((-wall.as_micros()).div_euclid(1_000_000))
 }
 
 fn hint(fields: &mut Fields, refusal: &Refusal, now: Moment) {
@@ -142,7 +209,11 @@ fn three(fields: &mut Fields, names: [&str; 3], prefix: &str, r: &Reading, reset
 fn ietf(fields: &mut Fields, readings: &[Reading]) {
     let item = |r: &Reading, parts: [(&str, u64); 2]| {
         let [(a, x), (b, y)] = parts;
-        format!("\"{}\";{a}={x};{b}={y}", r.rule)
+        let unit = match (a, r.dimension) {
+            ("q", Dimension::Requests) | ("r", _) => String::new(),
+            (_, dimension) => format!(";qu=\"{}\"", dimension.word()),
+        };
+        format!("\"{}\";{a}={x};{b}={y}{unit}", r.rule)
     };
     let join = |of: &dyn Fn(&Reading) -> String| readings.iter().map(of).collect::<Vec<_>>();
     let policy = join(&|r| {
@@ -192,18 +263,19 @@ pub fn go_duration(span: Span) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::quota::{Caller, Quotas};
+    use crate::provider::quota::{Caller, Load, Quotas};
 
     /// The fields after two calls at 0 and one at 400 ms under `sliding:2/10s`.
     fn check(fields: LimitFields, dialect: Dialect, expected: &[(&str, &str)]) {
         let rule = "sliding:2/10s".parse().expect("a quota");
-        let mut quotas = Quotas::new(vec![rule]);
+        let mut quotas = Quotas::new(vec![rule], WallTime::from_secs(1_767_225_600));
         let caller = Caller {
             account: "a",
             credential: "c",
             model: "",
             endpoint: "GET /x",
             call: ("GET", "/x"),
+            load: Load::default(),
         };
         quotas.weigh(Moment::START, &caller);
         quotas.weigh(Moment::START, &caller);

@@ -158,6 +158,20 @@ impl Plan {
         }
     }
 
+    /// From the arrival to the head of the answer, and to its end, for a caller
+    /// that stays.
+    pub fn spans(&self) -> (Span, Span) {
+        let (mut now, mut first) = (Span::ZERO, None);
+        for act in &self.acts {
+            match act {
+                Act::Wait(span) => now += *span,
+                Act::Head(_) => first = Some(now),
+                _ => {}
+            }
+        }
+        (first.unwrap_or(now), now)
+    }
+
     /// What a caller that stays sees.
     pub fn seen(&self) -> Seen {
         let (mut now, mut first, mut written, mut body) = (Span::ZERO, None, None, Vec::new());

@@ -8,9 +8,13 @@
 //!
 //! Shapes: OpenAI's chat completions, responses, embeddings and models;
 //! Anthropic's messages, token counts and models; checked against the types of
-//! openai-python 3.57 and anthropic-sdk-python 2.14.
+//! openai-python 3.57 and anthropic-sdk-python 2.14; Gemini's `generateContent`.
+//!
+//! Texts have a word for each token up to [`WORDS_MAX`]; beyond that only the
+//! usage says how long the answer was.
 
 mod anthropic;
+mod gemini;
 mod openai;
 mod responses;
 
@@ -20,6 +24,10 @@ use serde_json::{Value, json};
 use super::draw::{Purpose, Seed};
 use super::ledger::sha256;
 use super::message::{Reply, Request, RequestHead};
+use super::usage::{Length, Usage, Wanted};
+
+/// Most words of one text.
+const WORDS_MAX: u64 = 2_000;
 
 /// Whose words errors and rate fields use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +36,8 @@ pub enum Dialect {
     OpenAi,
     /// Anthropic's.
     Anthropic,
+    /// Google's.
+    Gemini,
     /// No vendor's: a plain JSON API.
     Plain,
 }
@@ -47,6 +57,10 @@ pub enum Api {
     Messages,
     /// `POST /v1/messages/count_tokens`.
     CountTokens,
+    /// `POST /v1beta/models/{model}:generateContent`.
+    GenerateContent,
+    /// `POST /v1beta/models/{model}:streamGenerateContent`.
+    StreamGenerateContent,
 }
 
 impl Api {
@@ -60,6 +74,10 @@ impl Api {
             ("POST", "/embeddings") => Api::Embeddings,
             ("POST", "/messages") => Api::Messages,
             ("POST", "/messages/count_tokens") => Api::CountTokens,
+            ("POST", path) if path.ends_with(":generateContent") => Api::GenerateContent,
+            ("POST", path) if path.ends_with(":streamGenerateContent") => {
+                Api::StreamGenerateContent
+            }
             ("GET", "/models") => Api::Models,
             ("GET", path) if path.starts_with("/models/") => Api::Models,
             _ => return None,
@@ -75,6 +93,8 @@ impl Api {
             Api::Models => "GET /v1/models",
             Api::Messages => "POST /v1/messages",
             Api::CountTokens => "POST /v1/messages/count_tokens",
+            Api::GenerateContent => "POST /v1beta/models/{model}:generateContent",
+            Api::StreamGenerateContent => "POST /v1beta/models/{model}:streamGenerateContent",
         }
     }
 
@@ -89,6 +109,7 @@ impl Dialect {
     pub fn of(head: &RequestHead) -> Dialect {
         match Api::of(head) {
             Some(Api::Messages | Api::CountTokens) => Dialect::Anthropic,
+            Some(Api::GenerateContent | Api::StreamGenerateContent) => Dialect::Gemini,
             _ if head.fields.get("anthropic-version").is_some() => Dialect::Anthropic,
             Some(_) => Dialect::OpenAi,
             None => Dialect::Plain,
@@ -97,10 +118,17 @@ impl Dialect {
 
     /// An error answer in this dialect.
     pub fn error(self, status: u16, message: &str) -> Reply {
+        self.refusal(status, message, None)
+    }
+
+    /// An error answer that says, where the dialect has words for it in the body,
+    /// when to come back.
+    pub fn refusal(self, status: u16, message: &str, wait: Option<Span>) -> Reply {
         let kind = self.kind(status);
         let body = match self {
             Dialect::OpenAi => openai::error(kind, message),
             Dialect::Anthropic => anthropic::error(kind, message),
+            Dialect::Gemini => gemini::error(status, message, wait),
             Dialect::Plain => json!({"error": {"code": kind, "message": message}}),
         };
         Reply::json(status, &body)
@@ -123,7 +151,7 @@ impl Dialect {
             (_, 400..=499) => "invalid_request_error",
             (Dialect::OpenAi, _) => "server_error",
             (Dialect::Anthropic, _) => "api_error",
-            (Dialect::Plain, _) => "server_error",
+            (Dialect::Plain | Dialect::Gemini, _) => "server_error",
         }
     }
 }
@@ -139,6 +167,10 @@ pub struct Maker {
     pub pause: Span,
     /// Whether to stream though the request doesn't say so.
     pub stream: bool,
+    /// How long answers are.
+    pub length: Length,
+    /// How much of the input is cached, in thousandths.
+    pub cached_permille: u64,
 }
 
 /// A call to a model, taken apart.
@@ -149,7 +181,8 @@ struct Ask<'a> {
     id: String,
     created: i64,
     words: Vec<String>,
-    tokens_in: u64,
+    usage: Usage,
+    choices: u64,
     stream: bool,
     pause: Span,
 }
@@ -159,8 +192,9 @@ impl Ask<'_> {
         self.words.concat()
     }
 
-    fn tokens_out(&self) -> u64 {
-        self.words.len() as u64
+    /// Input that was not cached.
+    fn fresh(&self) -> u64 {
+        self.usage.input - self.usage.cached
     }
 }
 
@@ -176,8 +210,7 @@ impl Maker {
         if api == Api::Models {
             return models(dialect, &request.head, self.created);
         }
-        let json = request.json();
-        let Some(model) = json["model"].as_str().filter(|m| !m.is_empty()) else {
+        let Some(model) = model_of(request) else {
             return dialect.error(400, "the body must be a JSON object that names a model");
         };
         let ask = self.ask(request, model);
@@ -189,7 +222,9 @@ impl Maker {
             (Api::Embeddings, _) => Reply::json(200, &openai::embeddings(&ask)),
             (Api::Messages, false) => Reply::json(200, &anthropic::message(&ask)),
             (Api::Messages, true) => Reply::events(anthropic::stream(&ask), ask.pause),
-            (Api::CountTokens, _) => Reply::json(200, &json!({"input_tokens": ask.tokens_in})),
+            (Api::CountTokens, _) => Reply::json(200, &json!({"input_tokens": ask.usage.input})),
+            (Api::GenerateContent, _) => Reply::json(200, &gemini::response(&ask)),
+            (Api::StreamGenerateContent, _) => Reply::events(gemini::stream(&ask), ask.pause),
             (Api::Models, _) => models(dialect, &request.head, self.created),
         }
     }
@@ -210,17 +245,28 @@ impl Maker {
         Reply::events(events.collect(), self.pause)
     }
 
+    /// What a model takes for a request: the same as its answer says.
+    pub fn usage(&self, request: &Request) -> Usage {
+        let wanted = Wanted::of(request);
+        let number = number_of(&digest_of(request));
+        let short = 8 + self.seed.number(Purpose::Words, number) % 9;
+        let drawn = self.length.draw(self.seed, number, short);
+        let most = wanted.most.unwrap_or(u64::MAX);
+        Usage {
+            input: wanted.input,
+            cached: wanted.cached(self.cached_permille),
+            output: drawn.min(most).saturating_mul(wanted.choices),
+            is_capped: most < drawn,
+        }
+    }
+
     fn ask<'a>(&self, request: &'a Request, model: &str) -> Ask<'a> {
-        let (head, json) = (&request.head, request.json());
-        let call = format!("{} {} {}", head.method, head.path(), request.sha256());
-        let digest = sha256(call.as_bytes());
-        let number = u64::from_str_radix(&digest[..16], 16).unwrap_or(0);
+        let json = request.json();
+        let digest = digest_of(request);
+        let number = number_of(&digest);
         let draw = |n: u64| self.seed.number(Purpose::Words, number.wrapping_add(n));
-        let cap = ["max_tokens", "max_completion_tokens", "max_output_tokens"]
-            .iter()
-            .find_map(|name| json[*name].as_u64())
-            .unwrap_or(u64::MAX);
-        let length = (8 + draw(0) % 9).min(cap.max(1));
+        let (usage, choices) = (self.usage(request), Wanted::of(request).choices);
+        let length = (usage.output / choices.max(1)).clamp(1, WORDS_MAX);
         let words = (0..length)
             .map(|n| {
                 let word = WORDS[(draw(n + 1) % WORDS.len() as u64) as usize];
@@ -237,11 +283,33 @@ impl Maker {
             id: digest[..24].to_owned(),
             created: self.created.as_micros() / 1_000_000,
             words,
-            tokens_in: (request.body().len() as u64 / 4).max(1),
+            usage,
+            choices,
             pause: self.pause,
             json,
         }
     }
+}
+
+/// The model that a call is for: in its body, or in Gemini's path.
+pub fn model_of(request: &Request) -> Option<&str> {
+    let in_path = || {
+        let (_, rest) = request.head.path().split_once("/models/")?;
+        rest.split_once(':').map(|(model, _)| model)
+    };
+    let in_body = request.json()["model"].as_str();
+    in_body.or_else(in_path).filter(|model| !model.is_empty())
+}
+
+/// Stands for a call: its line and its body.
+fn digest_of(request: &Request) -> String {
+    let head = &request.head;
+    let call = format!("{} {} {}", head.method, head.path(), request.sha256());
+    sha256(call.as_bytes())
+}
+
+fn number_of(digest: &str) -> u64 {
+    u64::from_str_radix(&digest[..16], 16).unwrap_or(0)
 }
 
 /// One event by which the provider says, inside a stream, that it failed.
@@ -250,6 +318,7 @@ pub fn error_event(request: &Request, kind: &str) -> String {
     let message = "the provider failed inside the stream";
     match (Dialect::of(&request.head), Api::of(&request.head)) {
         (Dialect::Anthropic, _) => event("error", &anthropic::error(kind, message)),
+        (Dialect::Gemini, _) => data(&gemini::error(503, message, None)),
         (_, Some(Api::ChatCompletions)) => data(&openai::error(kind, message)),
         (_, Some(Api::Responses)) => event("error", &responses::error(kind, message)),
         _ => event(

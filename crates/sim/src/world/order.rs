@@ -161,6 +161,7 @@ pub fn setup(kind: Kind, scopes: Vec<Scope>, limits: ClassLimits, keys: KeyNatur
         profile: Arc::new(kind.profile(keys)),
         scopes: scopes.into(),
         cost: Cost::ONE,
+        sizing: None,
         limits: Arc::new(limits),
         weight: 1,
         agent_concurrent_max: None,

@@ -200,13 +200,14 @@ fn limits(random: &mut Random) -> (Vec<Rule>, ScopeLimits) {
         _ => WindowKind::Unknown,
     };
     let quota = Quota {
+        dimension: rategov_core::cost::Dimension::Requests,
         limit,
         window: Span::from_secs(window),
         kind,
     };
     let told = random.happens(600);
     let declared = ScopeLimits {
-        requests: (told && 0 < limit).then_some(quota).into_iter().collect(),
+        quotas: (told && 0 < limit).then_some(quota).into_iter().collect(),
         max_concurrent: seats.filter(|_| told),
     };
     (rules, declared)

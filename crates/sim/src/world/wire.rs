@@ -150,7 +150,8 @@ pub fn found(plan: &Plan, wall: WallTime) -> (Found, Option<Facts>) {
     (found, Some(facts))
 }
 
-fn facts_of(head: &plan::Head, body: &[u8], wall: WallTime) -> Facts {
+/// What an answer says.
+pub(crate) fn facts_of(head: &plan::Head, body: &[u8], wall: WallTime) -> Facts {
     let headers: Vec<(&str, &[u8])> = head
         .fields
         .iter()

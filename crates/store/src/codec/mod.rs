@@ -16,13 +16,16 @@
 //!  "source": {"account": "stripe/main"}}
 //! ```
 
+mod cost;
 mod schema;
 mod wire;
 
 use std::fmt;
 
+use rategov_core::cost::Cost;
 use rategov_core::event::{Event, Requested};
 use rategov_core::id::RecordSeq;
+use rategov_core::record::ToldRow;
 use rategov_core::time::{Moment, WallTime};
 use serde::{Deserialize, Serialize};
 
@@ -172,6 +175,26 @@ pub(crate) fn encode_requested(requested: &Requested) -> Result<Vec<u8>, CodecEr
 /// See [`CodecError`].
 pub(crate) fn decode_requested(bytes: &[u8]) -> Result<Requested, CodecError> {
     Requested::from_form(decode(bytes)?)
+}
+
+/// The bytes of what a send drew, as the table of sends keeps them.
+pub(crate) fn encode_cost(cost: &Cost) -> Result<Vec<u8>, CodecError> {
+    encode(&cost.to_form())
+}
+
+/// Reads what [`encode_cost`] wrote.
+pub(crate) fn decode_cost(bytes: &[u8]) -> Result<Cost, CodecError> {
+    Cost::from_form(decode(bytes)?)
+}
+
+/// The bytes of the limits that headers told, as the table of scopes keeps them.
+pub(crate) fn encode_told(told: &Vec<ToldRow>) -> Result<Vec<u8>, CodecError> {
+    encode(&told.to_form())
+}
+
+/// Reads what [`encode_told`] wrote.
+pub(crate) fn decode_told(bytes: &[u8]) -> Result<Vec<ToldRow>, CodecError> {
+    Vec::from_form(decode(bytes)?)
 }
 
 fn encode(form: &impl Serialize) -> Result<Vec<u8>, CodecError> {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use rategov_core::action::budget::Used;
 use rategov_core::action::outcome::Certainty;
-use rategov_core::cost::Cost;
+use rategov_core::cost::{Cost, Dimension};
 use rategov_core::event::{CancelledBy, Decider, Event, Found, Requested, ScopeChange};
 use rategov_core::id::{
     Account, ActionId, Agent, Credential, Endpoint, EscalationId, Fingerprint, Operator, Provider,
     Scope, Task,
 };
-use rategov_core::record::ScopeRow;
+use rategov_core::record::{ScopeRow, ToldRow};
 use rategov_core::time::{Moment, Span};
 use rategov_core::word::{Cause, Choice, Class, Mode, Outcome, Priority, State, Trigger};
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,16 @@ mirror_enum! { Source as SourceForm {
     Governor,
 } }
 
-mirror_struct! { Cost as CostForm { requests: u32, } }
+mirror_struct! { ToldRow as ToldRowForm {
+    left: Option<u64>,
+    name: String,
+    burst: Option<u64>,
+    limit: u64,
+    named: bool,
+    window: Span,
+    reset_at: Option<Moment>,
+    dimension: Dimension,
+} }
 
 mirror_struct! { Used as UsedForm {
     waited: Span,
@@ -79,6 +88,8 @@ mirror_enum! { Decider as DeciderForm {
 
 mirror_struct! { ScopeRow as ScopeRowForm {
     mode: Mode,
+    #[serde(default)]
+    told: Vec<ToldRow>,
     epoch: u64,
     limit: Option<u64>,
     scope: Scope,
@@ -133,6 +144,12 @@ mirror_enum! { Event as EventForm {
         retry_after: Option<Span>,
         operation_id: Option<String>,
         bytes_written: u64,
+    },
+    Settled {
+        cost: Cost,
+        action: ActionId,
+        attempt: u16,
+        estimated: bool,
     },
     RetryScheduled {
         due: Moment,

@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rategov_core::action::outcome::Certainty;
+use rategov_core::cost::Dimension;
 use rategov_core::event::Found;
 use rategov_core::id::{
     Account, ActionId, Agent, Credential, Endpoint, EscalationId, Fingerprint, Operator, Provider,
@@ -134,7 +135,7 @@ macro_rules! as_word {
     )*};
 }
 
-as_word! { Cause Choice Class Mode Outcome Priority State Trigger Certainty Found }
+as_word! { Cause Choice Class Dimension Mode Outcome Priority State Trigger Certainty Found }
 
 /// A closed vocabulary that can be read back from its words.
 pub(crate) trait Word: Copy + 'static {
@@ -164,6 +165,7 @@ words! {
     Cause: Cause::ALL;
     Choice: Choice::ALL;
     Class: Class::ALL;
+    Dimension: &Dimension::AMOUNTS;
     Mode: Mode::ALL;
     Outcome: Outcome::ALL;
     Priority: Priority::ALL;

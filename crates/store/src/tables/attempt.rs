@@ -1,13 +1,14 @@
 //! Sends: attempts and look-ups. A restart rebuilds the windows of the quotas
 //! from them.
 
+use rategov_core::cost::Cost;
 use rategov_core::id::{Account, ActionId, AttemptNo};
 use rategov_core::record::{AttemptRow, SendKind};
 use rusqlite::{Connection, params};
 
 use super::{join_scopes, split_scopes};
 use crate::clock::{Rebase, Stamp, Stamped};
-use crate::codec::{Word, parse_word};
+use crate::codec::{Word, decode_cost, encode_cost, parse_word};
 use crate::db::{Col, Columns, row};
 use crate::error::Error;
 
@@ -44,7 +45,10 @@ pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<AttemptRow>, Erro
         attempt: columns.get("n")?,
         opened_at: columns.col("opened_at")?,
         scopes: split_scopes(&scopes)?,
-        requests: columns.get("requests")?,
+        cost: match columns.later::<Option<Vec<u8>>>("units")? {
+            Some(bytes) => decode_cost(&bytes).map_err(|_| Error::Corrupt("units".to_owned()))?,
+            None => Cost::requests(columns.get("requests")?),
+        },
         sent_at: columns.maybe("sent_at")?,
         certainty: columns.maybe_word("certainty")?,
         outcome: columns.maybe_word("outcome")?,
@@ -56,9 +60,8 @@ pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<AttemptRow>, Erro
     })
 }
 
-/// Puts the row there, or over what is there. When it was opened by the wall
-/// clock stays as first written.
-pub(crate) fn save(
+/// Puts a new send there.
+pub(crate) fn insert(
     db: &Connection,
     account: &Account,
     attempt: &AttemptRow,
@@ -66,10 +69,8 @@ pub(crate) fn save(
 ) -> Result<(), Error> {
     db.prepare_cached(
         "INSERT INTO attempt (action, kind, n, account, opened_at, opened_wall,
-            scopes, requests, sent_at, certainty, outcome, status, boot, at, wall)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
-         ON CONFLICT DO UPDATE SET opened_at = ?5, sent_at = ?9,
-            certainty = ?10, outcome = ?11, status = ?12, boot = ?13, at = ?14, wall = ?15",
+            scopes, requests, sent_at, certainty, outcome, status, boot, at, wall, units)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?
     .execute(params![
         Col(attempt.action),
@@ -79,7 +80,7 @@ pub(crate) fn save(
         Col(attempt.opened_at),
         Col(stamp.wall_of(attempt.opened_at)),
         join_scopes(&attempt.scopes),
-        attempt.requests,
+        attempt.cost.calls(),
         attempt.sent_at.map(Col),
         attempt.certainty.map(Word::text),
         attempt.outcome.map(Word::text),
@@ -87,6 +88,41 @@ pub(crate) fn save(
         Col(stamp.boot),
         Col(stamp.at),
         Col(stamp.wall),
+        units(&attempt.cost)?,
+    ])?;
+    Ok(())
+}
+
+/// What a send drew beside calls; nothing of most.
+fn units(cost: &Cost) -> Result<Option<Vec<u8>>, Error> {
+    if *cost == Cost::requests(cost.calls()) {
+        return Ok(None);
+    }
+    let bytes = encode_cost(cost).map_err(|error| Error::Corrupt(error.to_string()))?;
+    Ok(Some(bytes))
+}
+
+/// Writes what can change of a send that is there. When it was opened by the wall
+/// clock stays as first written.
+pub(crate) fn update(db: &Connection, attempt: &AttemptRow, stamp: Stamp) -> Result<(), Error> {
+    db.prepare_cached(
+        "UPDATE attempt SET opened_at = ?4, sent_at = ?5, certainty = ?6, outcome = ?7,
+            status = ?8, boot = ?9, at = ?10, wall = ?11, units = ?12
+         WHERE action = ?1 AND kind = ?2 AND n = ?3",
+    )?
+    .execute(params![
+        Col(attempt.action),
+        attempt.kind.text(),
+        attempt.attempt,
+        Col(attempt.opened_at),
+        attempt.sent_at.map(Col),
+        attempt.certainty.map(Word::text),
+        attempt.outcome.map(Word::text),
+        attempt.status,
+        Col(stamp.boot),
+        Col(stamp.at),
+        Col(stamp.wall),
+        units(&attempt.cost)?,
     ])?;
     Ok(())
 }
@@ -94,7 +130,6 @@ pub(crate) fn save(
 /// Places a send on this boot's clock and writes it back.
 pub(crate) fn rebase(
     db: &Connection,
-    account: &Account,
     stored: Stamped<AttemptRow>,
     rebase: &Rebase,
 ) -> Result<AttemptRow, Error> {
@@ -104,6 +139,6 @@ pub(crate) fn rebase(
     }
     row.opened_at = rebase.moment(stamp, row.opened_at);
     row.sent_at = row.sent_at.map(|at| rebase.moment(stamp, at));
-    save(db, account, &row, rebase.stamp())?;
+    update(db, &row, rebase.stamp())?;
     Ok(row)
 }

@@ -5,7 +5,7 @@ use rategov_core::record::ScopeRow;
 use rusqlite::{Connection, named_params};
 
 use crate::clock::{Rebase, Stamp, Stamped};
-use crate::codec::Word;
+use crate::codec::{Word, decode_told, encode_told};
 use crate::db::{Col, Columns};
 use crate::error::Error;
 
@@ -25,6 +25,10 @@ pub(crate) fn read(columns: Columns<'_, '_>) -> Result<(Account, Stamped<ScopeRo
         hold_level: columns.get("hold_level")?,
         misdeclared: columns.get("misdeclared")?,
         exhausted: columns.later("exhausted")?,
+        told: match columns.later::<Option<Vec<u8>>>("told")? {
+            Some(bytes) => decode_told(&bytes).map_err(|_| Error::Corrupt("told".to_owned()))?,
+            None => Vec::new(),
+        },
         source: columns.get("source")?,
     };
     Ok((
@@ -43,10 +47,17 @@ pub(crate) fn save(
     scope: &ScopeRow,
     stamp: Stamp,
 ) -> Result<(), Error> {
+    let told = match scope.told.is_empty() {
+        true => None,
+        false => {
+            let bytes = encode_told(&scope.told).map_err(|e| Error::Corrupt(e.to_string()))?;
+            Some(bytes)
+        }
+    };
     db.prepare_cached(
         "INSERT OR REPLACE INTO scope VALUES (:account, :scope, :mode, :next_allowed_at, :remaining,
             :limit, :window, :reset_at, :spacing, :max_concurrent, :epoch, :hold_level,
-            :misdeclared, :source, :boot, :at, :wall, :exhausted)",
+            :misdeclared, :source, :boot, :at, :wall, :exhausted, :told)",
     )?
     .execute(named_params! {
         ":account": account.as_str(),
@@ -63,6 +74,7 @@ pub(crate) fn save(
         ":hold_level": scope.hold_level,
         ":misdeclared": scope.misdeclared,
         ":exhausted": scope.exhausted,
+        ":told": told,
         ":source": scope.source,
         ":boot": Col(stamp.boot),
         ":at": Col(stamp.at),
@@ -84,6 +96,9 @@ pub(crate) fn rebase(
     }
     row.next_allowed_at = row.next_allowed_at.map(|at| rebase.moment(stamp, at));
     row.reset_at = row.reset_at.map(|at| rebase.moment(stamp, at));
+    for told in &mut row.told {
+        told.reset_at = told.reset_at.map(|at| rebase.moment(stamp, at));
+    }
     save(db, account, &row, rebase.stamp())?;
     Ok(row)
 }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use rategov_core::action::outcome::Certainty;
 use rategov_core::cost::Cost;
 use rategov_core::event::{Durability, Event, Record, Requested};
@@ -162,6 +164,47 @@ impl World {
                 .unwrap_or_else(|error| panic!("{word}: {error}"));
         }
     }
+}
+
+/// The statements that lead from one form of the database to the next.
+const STEPS: [&str; 4] = [
+    include_str!("../../src/migrations/0001_journal.sql"),
+    include_str!("../../src/migrations/0002_stops.sql"),
+    include_str!("../../src/migrations/0003_exhausted.sql"),
+    include_str!("../../src/migrations/0004_uncounted.sql"),
+];
+
+/// The earlier forms of the database.
+pub(crate) const EARLIER_FORMS: std::ops::RangeInclusive<usize> = 1..=STEPS.len();
+
+/// Makes the database of a closed folder one that an earlier program has written.
+pub(crate) fn bring_down(folder: &Path, form: usize) {
+    let (database, newer) = (folder.join("journal.db"), folder.join("newer.db"));
+    std::fs::rename(&database, &newer).unwrap();
+    let db = Connection::open(&database).unwrap();
+    STEPS[..form]
+        .iter()
+        .for_each(|step| db.execute_batch(step).unwrap());
+    db.pragma_update(None, "user_version", form as i64).unwrap();
+    db.execute("ATTACH ?1 AS newer", [newer.to_str().unwrap()])
+        .unwrap();
+    let names = |sql: &str| -> Vec<String> {
+        let mut statement = db.prepare(sql).unwrap();
+        let names = statement.query_map((), |row| row.get(0)).unwrap();
+        names.map(Result::unwrap).collect()
+    };
+    for table in names("SELECT name FROM main.sqlite_schema WHERE type = 'table'") {
+        let columns = names(&format!(
+            "SELECT '\"' || name || '\"' FROM pragma_table_info('{table}', 'main')"
+        ));
+        let columns = columns.join(", ");
+        db.execute_batch(&format!(
+            "INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}"
+        ))
+        .unwrap();
+    }
+    drop(db);
+    std::fs::remove_file(newer).unwrap();
 }
 
 /// What an engine of the account would begin with now.

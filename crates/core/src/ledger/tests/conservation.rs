@@ -51,7 +51,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn rules(limit: u64) -> AccountPolicy {
     let limits = ScopeLimits {
-        requests: vec![quota(limit, 2, WindowKind::Unknown)],
+        quotas: vec![quota(limit, 2, WindowKind::Unknown)],
         max_concurrent: Some(3),
     };
     let mut policy = policy(&[
@@ -148,7 +148,7 @@ proptest! {
                 Step::Ask { scopes, cost, interactive, safe } => {
                     let scopes = scopes_of(scopes);
                     let priority = if interactive { Priority::Interactive } else { Priority::Normal };
-                    let call = Call { scopes: &scopes, cost: Cost { requests: cost }, priority, probe_safe: safe };
+                    let call = Call { scopes: &scopes, cost: Cost::requests(cost), estimate: None, priority, probe_safe: safe };
                     let before = everything(&ledger, now);
                     let staged = ledger.stage(now, &call);
                     prop_assert_eq!(&before, &everything(&ledger, now), "staging changes nothing");

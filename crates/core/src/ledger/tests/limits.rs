@@ -23,6 +23,7 @@ struct Case {
 impl Case {
     fn world(self, in_flight_max: usize) -> World {
         let quota = crate::policy::Quota {
+            dimension: crate::cost::Dimension::Requests,
             limit: self.limit,
             window: Span::from_millis(self.window_ms),
             kind: self.kind,
@@ -269,7 +270,7 @@ fn a_call_larger_than_the_quota_goes_alone_and_leaves_a_debt() {
     let mut ledger = declared(5, 10, WindowKind::Sliding);
     let scopes = [account()];
     let large = crate::ledger::Call {
-        cost: crate::cost::Cost { requests: 8 },
+        cost: crate::cost::Cost::requests(8),
         ..super::read(&scopes)
     };
     send(&mut ledger, secs(5));

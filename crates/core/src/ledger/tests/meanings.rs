@@ -355,7 +355,7 @@ fn a_probe_of_two_scopes_that_one_refuses_leaves_the_other_for_later() {
 #[test]
 fn seats_are_kept_for_interactive_calls_and_freed_when_the_stream_ends() {
     let limits = ScopeLimits {
-        requests: Vec::new(),
+        quotas: Vec::new(),
         max_concurrent: Some(2),
     };
     let policy = AccountPolicy {

@@ -11,7 +11,7 @@ mod restart;
 mod world;
 
 use super::{Blocked, Call, Change, Ledger, PermitId, Reason};
-use crate::cost::Cost;
+use crate::cost::{Cost, Dimension};
 use crate::id::Scope;
 use crate::observe::{Facts, Meaning, Reach, Reading};
 use crate::policy::{AccountPolicy, Quota, ScopeLimits, WindowKind};
@@ -36,6 +36,7 @@ fn secs(secs: u64) -> Moment {
 
 fn quota(limit: u64, secs: u64, kind: WindowKind) -> Quota {
     Quota {
+        dimension: Dimension::Requests,
         limit,
         window: Span::from_secs(secs),
         kind,
@@ -45,7 +46,7 @@ fn quota(limit: u64, secs: u64, kind: WindowKind) -> Quota {
 /// A policy that declares these quotas of the account.
 fn policy(quotas: &[Quota]) -> AccountPolicy {
     let limits = ScopeLimits {
-        requests: quotas.to_vec(),
+        quotas: quotas.to_vec(),
         max_concurrent: None,
     };
     AccountPolicy {
@@ -72,6 +73,7 @@ fn read(scopes: &[Scope]) -> Call<'_> {
     Call {
         scopes,
         cost: Cost::ONE,
+        estimate: None,
         priority: Priority::Normal,
         probe_safe: true,
     }

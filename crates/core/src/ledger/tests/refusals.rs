@@ -228,6 +228,7 @@ fn a_call_that_must_not_be_repeated_probes_only_if_no_other_came() {
     let write = Call {
         scopes: &scopes,
         cost: crate::cost::Cost::ONE,
+        estimate: None,
         priority: Priority::Normal,
         probe_safe: false,
     };

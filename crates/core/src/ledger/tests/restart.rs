@@ -5,6 +5,7 @@ use super::{
     secs, send, undeclared,
 };
 use crate::action::outcome::Certainty;
+use crate::cost::Cost;
 use crate::id::{ActionId, Scope};
 use crate::ledger::{Ledger, Origin, Reason};
 use crate::observe::{Facts, Meaning};
@@ -20,7 +21,7 @@ fn attempt(sent_at: Option<Moment>, certainty: Option<Certainty>, scopes: &[Scop
         attempt: 1,
         opened_at: secs(1),
         scopes: scopes.to_vec(),
-        requests: 1,
+        cost: Cost::requests(1),
         sent_at,
         certainty,
         outcome: None,

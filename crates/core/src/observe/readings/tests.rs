@@ -113,7 +113,7 @@ fn families_stay_apart() {
 }
 
 #[test]
-fn a_bucket_that_will_be_full_tells_its_window_by_what_is_used() {
+fn when_a_bucket_is_full_again_is_no_window() {
     let bucket = |remaining, reset| {
         [
             ("x-ratelimit-limit-requests", "60"),
@@ -122,8 +122,8 @@ fn a_bucket_that_will_be_full_tells_its_window_by_what_is_used() {
         ]
     };
     let source = "requests (X-RateLimit header)";
-    check(&bucket("59", "1s"), &[&format!("59/60 1s 60s {source}")]);
-    check(&bucket("0", "60s"), &[&format!("0/60 60s 60s {source}")]);
+    check(&bucket("59", "1s"), &[&format!("59/60 1s - {source}")]);
+    check(&bucket("0", "60s"), &[&format!("0/60 60s - {source}")]);
     check(&bucket("60", "0s"), &[&format!("60/60 0s - {source}")]);
 }
 

@@ -62,13 +62,8 @@ fn check(steps: &[Step], weights: [u32; AGENTS]) -> Result<(), TestCaseError> {
             } => {
                 for requests in costs {
                     ask += 1;
-                    let (weight, lane, cost) = (
-                        weights[*n],
-                        Lane(*lane),
-                        Cost {
-                            requests: *requests,
-                        },
-                    );
+                    let (weight, lane, cost) =
+                        (weights[*n], Lane(*lane), Cost::requests(*requests));
                     let waiter = Waiter {
                         weight,
                         lane,
@@ -104,10 +99,10 @@ fn check(steps: &[Step], weights: [u32; AGENTS]) -> Result<(), TestCaseError> {
                                 continue;
                             }
                             if who == i {
-                                gap.now += per(cost.requests, i);
+                                gap.now += per(cost.calls(), i);
                             }
                             if who == j {
-                                gap.now -= per(cost.requests, j);
+                                gap.now -= per(cost.calls(), j);
                             }
                             gap.least = gap.least.min(gap.now);
                             gap.most = gap.most.max(gap.now);

@@ -100,7 +100,7 @@ fn a_floor_is_a_share_of_the_work_whatever_a_call_costs() {
     let mut schedule = Schedule::new([0, 0, 50]);
     for ask in 1..=2_000 {
         schedule.insert(Moment::START, call(ask, Interactive, 1));
-        let cost = Cost { requests: 7 };
+        let cost = Cost::requests(7);
         schedule.insert(
             Moment::START,
             Waiter {
@@ -113,7 +113,7 @@ fn a_floor_is_a_share_of_the_work_whatever_a_call_costs() {
     while schedule.len_at(Interactive) > 0 {
         let pick = schedule.pick(Moment::START, OPEN).unwrap();
         let taken = schedule.take(pick).unwrap();
-        work[taken.waiter.priority as usize] += taken.waiter.cost.requests;
+        work[taken.waiter.priority as usize] += taken.waiter.cost.calls();
     }
     assert_eq!(work, [2_000, 0, 15 * 7]);
 }
@@ -138,7 +138,7 @@ fn a_caller_that_is_handed_back_and_returns_keeps_what_its_floor_earned() {
 #[test]
 fn what_a_dear_call_earned_does_not_buy_many_cheap_ones() {
     let mut schedule = Schedule::new([0, 0, 50]);
-    let cost = Cost { requests: 100 };
+    let cost = Cost::requests(100);
     schedule.insert(
         Moment::START,
         Waiter {

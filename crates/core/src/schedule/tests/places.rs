@@ -150,7 +150,7 @@ fn what_was_taken_and_not_sent_waits_again_where_it_was() {
 #[test]
 fn giving_one_call_back_does_not_forgive_another() {
     let mut schedule = waiting(&[(Normal, 1)]);
-    let cost = Cost { requests: 10 };
+    let cost = Cost::requests(10);
     schedule.insert(
         Moment::START,
         Waiter {

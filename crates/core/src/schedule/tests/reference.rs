@@ -185,7 +185,7 @@ proptest! {
                     let waiter = Waiter {
                         weight: agent as u32 + 1,
                         lane: Lane(lane),
-                        cost: Cost { requests: cost },
+                        cost: Cost::requests(cost),
                         ready_at: now + crate::time::Span::from_micros(delay),
                         place: keeps.map(|back| ask - back),
                         ..call(ask, Priority::ALL[rank], agent)

@@ -66,7 +66,7 @@ fn check(floors: [u32; 3], loads: &[Load]) -> Result<(), TestCaseError> {
                 cost: requests,
                 ..
             } = loads[n];
-            let cost = Cost { requests };
+            let cost = Cost::requests(requests);
             let waiter = Waiter {
                 cost,
                 ..call(ask, Priority::ALL[rank], n)

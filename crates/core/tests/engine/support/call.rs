@@ -148,6 +148,7 @@ impl Call {
             profile: Arc::new(self.profile.clone()),
             scopes: self.scopes.iter().map(|name| scope(name)).collect(),
             cost: Cost::ONE,
+            sizing: None,
             limits: Arc::new(limits),
             weight: 1,
             agent_concurrent_max: self.concurrent,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::HeaderName;
+use rategov_core::cost::Dimension;
 use rategov_core::id::{Account, Credential, Provider};
 use rategov_core::policy::{Quota, WindowKind};
 use rategov_core::time::Span;
@@ -235,17 +236,43 @@ fn quota(options: &QuotaOptions, place: Place<'_>, out: &mut Collector) -> Optio
     let kind = kind(options, place, out);
     let window = options.window.map_or(Span::ZERO, |window| window.0);
     let limit = options.limit?;
-    // Dimensions that don't act yet are checked like the others, and then named in a notice.
-    let acts = dimension == DimensionWord::Requests && limit > 0 && !window.is_zero();
+    let per = units_of(dimension);
     let quota = Quota {
-        limit,
+        dimension: dimension_of(dimension),
+        limit: limit.saturating_mul(per),
         window,
-        kind: kind?,
+        kind: match kind? {
+            WindowKind::TokenBucket { burst } => WindowKind::TokenBucket {
+                burst: burst.saturating_mul(per),
+            },
+            kind => kind,
+        },
     };
-    acts.then_some(DeclaredQuota {
+    (limit > 0 && !window.is_zero()).then_some(DeclaredQuota {
         reach: reach?,
-        limit: QuotaLimit::Requests(quota),
+        limit: QuotaLimit::Window(quota),
     })
+}
+
+/// Units in which a dimension is counted, in one as it is written: money is written
+/// in whole units of the account's currency and counted in millionths.
+fn units_of(dimension: DimensionWord) -> u64 {
+    match dimension {
+        DimensionWord::Spend => 1_000_000,
+        _ => 1,
+    }
+}
+
+fn dimension_of(dimension: DimensionWord) -> Dimension {
+    match dimension {
+        DimensionWord::Requests => Dimension::Requests,
+        DimensionWord::Tokens => Dimension::Tokens,
+        DimensionWord::InputTokens => Dimension::InputTokens,
+        DimensionWord::OutputTokens => Dimension::OutputTokens,
+        DimensionWord::Points => Dimension::Points,
+        DimensionWord::Spend => Dimension::Spend,
+        DimensionWord::Concurrent => Dimension::Concurrent,
+    }
 }
 
 fn kind(options: &QuotaOptions, place: Place<'_>, out: &mut Collector) -> Option<WindowKind> {
@@ -326,7 +353,7 @@ pub(super) fn reserve_interactive(
         .flat_map(|it| &it.rules.quotas);
     let slots = declared.filter_map(|quota| match quota.limit {
         QuotaLimit::Concurrent(most) => Some(most),
-        QuotaLimit::Requests(_) => None,
+        QuotaLimit::Window(_) => None,
     });
     match slots.chain(shared.max_concurrent_requests).min() {
         None => out.add(at.mark(), "slots can be kept only where their number is known\nhint: set `max_concurrent_requests` beside it"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderName;
-use rategov_core::cost::Cost;
+use rategov_core::cost::{Cost, Dimension};
 use rategov_core::id::Endpoint;
 use rategov_core::policy::{Idempotency, Lookup, Profile, Stores};
 use rategov_core::time::Span;
@@ -354,7 +354,10 @@ fn cost(options: &EndpointOptions, place: Place<'_>, out: &mut Collector) -> Cos
     {
         out.add(at.key("spend").mark(), "a cost is not negative");
     }
-    Cost {
-        requests: cost.requests.unwrap_or(1).max(1),
-    }
+    // A float to an integer saturates, and what is no number was told already.
+    let spend = (cost.spend.unwrap_or(0.0).max(0.0) * 1e6).round() as u64;
+    Cost::requests(cost.requests.unwrap_or(1).max(1))
+        .with(Dimension::Tokens, cost.tokens.unwrap_or(0).into())
+        .with(Dimension::Points, cost.points.unwrap_or(0).into())
+        .with(Dimension::Spend, spend)
 }

@@ -10,6 +10,7 @@ mod agents;
 mod base_url;
 pub(super) mod dialect;
 mod endpoint;
+mod meter;
 mod policy;
 mod provider;
 

@@ -1,5 +1,6 @@
 //! The rules of the account as a whole: classes, budgets, floors, tasks.
 
+use rategov_core::estimate::Charge;
 use rategov_core::policy::{
     AccountPolicy, Backoff, ClassLimits, ClassTable, RefusalBudget, RetryBudget, TaskLimits,
 };
@@ -39,6 +40,7 @@ pub(super) fn policy(options: &Options, place: Place<'_>, out: &mut Collector) -
     let defaults = AccountPolicy::default();
     let (max_waiting, max_waiting_per_agent) = waiting(&shared, shared_place, out);
     let account = AccountPolicy {
+        charge: Charge::default(),
         scopes: Vec::new(),
         max_waiting,
         max_waiting_per_agent,

@@ -1,6 +1,7 @@
 //! Providers: what the user wrote over what the preset knows.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::HeaderName;
 use rategov_core::id::Provider;
@@ -8,7 +9,7 @@ use rategov_core::policy::Profile;
 use rategov_core::time::Span;
 
 use super::policy::Policy;
-use super::{above_zero, account, base_url, dialect, endpoint};
+use super::{above_zero, account, base_url, dialect, endpoint, meter};
 use crate::config::mistake::{Collector, nearest};
 use crate::config::options::{Options, ProviderOptions, SdkOptions};
 use crate::config::place::Place;
@@ -145,8 +146,11 @@ fn provider(
     let errors = dialect::errors(written, named, presets, place, out);
     let dialect = dialect::dialect(written, preset, place, out);
     let heard = dialect.fields().iter().map(|field| field.reach);
+    let meter = meter::rules(written, preset, presets, place, out);
+    let mut account_policy = policy.account.clone();
+    account_policy.charge = meter::charge(written, preset);
     let rules = AccountRules {
-        policy: policy.account.clone(),
+        policy: account_policy,
         max_concurrent: policy.max_concurrent,
         quotas: Vec::new(),
         heard: heard
@@ -172,6 +176,7 @@ fn provider(
         whose: options.whose,
         dialect,
         errors,
+        meter: Arc::new(meter),
     })
 }
 

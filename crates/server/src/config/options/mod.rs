@@ -6,9 +6,11 @@
 //! The doc comments are the descriptions of the JSON schema, which editors show.
 
 mod answers;
+mod meter;
 mod provider;
 
 pub use answers::*;
+pub use meter::*;
 pub use provider::*;
 
 use schemars::JsonSchema;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use rategov_core::observe::dialect::MessageClock;
 use rategov_core::word::Class;
 
+use super::meter::{ChargeOptions, SizingOptions, UsageOptions};
 use crate::config::named::Named;
 use crate::config::units::SpanText;
 use crate::config::words::Word;
@@ -63,6 +64,12 @@ pub struct ProviderOptions {
     pub fields: Option<Vec<FieldOptions>>,
     /// What its errors mean; the first that matches wins.
     pub errors: Option<Vec<ErrorOptions>>,
+    /// What its requests say of their cost.
+    pub sizing: Option<Vec<SizingOptions>>,
+    /// What its answers say of their cost.
+    pub usage: Option<Vec<UsageOptions>>,
+    /// How it charges what a call uses.
+    pub charge: Option<ChargeOptions>,
     /// Where the facts of a preset come from, by a name.
     pub sources: Option<Named<SourceOptions>>,
     /// The name of the source of each single value.

@@ -94,8 +94,8 @@ pub enum QuotaReach {
 /// What a declared quota limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuotaLimit {
-    /// Requests per window.
-    Requests(Quota),
+    /// Units of a dimension per window.
+    Window(Quota),
     /// Calls open at once.
     Concurrent(u32),
 }
@@ -139,7 +139,7 @@ impl AccountRules {
                 QuotaReach::Endpoint(template) => Scope::new(&format!("endpoint:{template}"))?,
             };
             limits(scope, &|limits| match &quota.limit {
-                QuotaLimit::Requests(quota) => limits.requests.push(quota.clone()),
+                QuotaLimit::Window(quota) => limits.quotas.push(quota.clone()),
                 QuotaLimit::Concurrent(most) => {
                     let least = limits.max_concurrent.unwrap_or(u32::MAX).min(*most);
                     limits.max_concurrent = Some(least);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use rategov_core::cost::Dimension;
 use rategov_core::id::{Agent, Provider, Scope};
 use rategov_core::policy::{AccountPolicy, Quota, ScopeLimits, Stores, WindowKind};
 use rategov_core::time::Span;
@@ -46,17 +47,31 @@ fn the_specified_example_means_what_it_says() {
     let ops = &billing.accounts[0];
     let policy = ops.rules.policy(&ops.name).unwrap();
     let sliding = Quota {
+        dimension: Dimension::Requests,
         limit: 60,
         window: Span::from_secs(10),
         kind: WindowKind::Sliding,
     };
     let limits = ScopeLimits {
-        requests: vec![sliding],
+        quotas: vec![sliding],
         max_concurrent: Some(2),
+    };
+    let tokens = Quota {
+        dimension: Dimension::Tokens,
+        limit: 40_000,
+        window: Span::from_secs(60),
+        kind: WindowKind::TokenBucket { burst: 40_000 },
+    };
+    let of_each_model = ScopeLimits {
+        quotas: vec![tokens],
+        max_concurrent: None,
     };
     assert_eq!(
         policy.scopes,
-        [(Scope::new("account:ops-team").unwrap(), limits)]
+        [
+            (Scope::new("account:ops-team").unwrap(), limits),
+            (Scope::new("model:*").unwrap(), of_each_model)
+        ]
     );
     assert_eq!((policy.max_waiting, policy.reserve_interactive), (25, 1));
     assert_eq!(policy.floors_permille, [0, 100, 50]);
@@ -92,9 +107,7 @@ fn what_of_the_specified_example_does_not_act_yet_is_named() {
         .collect::<Vec<_>>()
         .join("\n");
     insta::assert_snapshot!(shown, @r"
-    rategov.yaml:27:40: `providers.billing-api.accounts.ops-team.quotas[1].dimension: tokens` does not act yet: this quota is not kept: only requests and concurrent calls are counted
     rategov.yaml:31:19: `providers.billing-api.endpoints[0].coalesce` does not act yet: equal reads are separate calls
-    rategov.yaml:50:24: `providers.billing-api.endpoints[4].cost.spend` does not act yet: only requests are counted
     rategov.yaml:84:1: `predict` does not act yet: lower priorities are spaced evenly, without a forecast
     rategov.yaml:87:1: `retention` does not act yet: records are kept for ever
     rategov.yaml:99:14: `agents.desk.approve` does not act yet: these calls are not held for approval; keep such credentials out of reach until they are
@@ -331,10 +344,9 @@ fn a_call_touches_the_scopes_that_are_declared_for_it() {
         scopes("POST", "/jobs", None),
         [account, "endpoint:POST /jobs"]
     );
-    // The only model quota counts tokens, which doesn't act yet.
     assert_eq!(
         scopes("POST", "/jobs", Some("gpt-4o")),
-        [account, "endpoint:POST /jobs"]
+        [account, "endpoint:POST /jobs", "model:gpt-4o"]
     );
     // OpenAI's answers speak of models, declared or not.
     let openai = provider(&settings, "openai");

@@ -17,6 +17,8 @@ fn arrival(no: u64, verdict: Verdict) -> Arrival {
         in_flight: 0,
         verdict,
         status: Some(201),
+        tokens: None,
+        charged: BTreeMap::new(),
         ended: None,
     }
 }

@@ -5,16 +5,20 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A call at a moment, and whether it was let in.
-type Past = Vec<(u64, bool)>;
+/// 2026-01-01T00:00:00Z.
+const START: WallTime = WallTime::from_secs(1_767_225_600);
 
-/// Whether `level` admits a call at `now` after `past`, straight from the
-/// definition. `counted` says whether refused calls count.
-fn admitted_by_definition(level: Level, past: &Past, now: u64, counted: bool) -> bool {
-    let calls = || {
+/// A call at a moment, what it costs, and whether it was let in.
+type Past = Vec<(u64, u64, bool)>;
+
+/// Whether `level` admits a call of `need` units at `now` after `past`, straight
+/// from the definition. `counted` says whether refused calls count.
+fn admitted_by_definition(level: Level, past: &Past, now: u64, need: u64, counted: bool) -> bool {
+    let units = |inside: &dyn Fn(i64) -> bool| -> u64 {
         past.iter()
-            .filter(move |(_, admitted)| *admitted || counted)
-            .map(|(at, _)| *at)
+            .filter(|(at, _, admitted)| (*admitted || counted) && inside(*at as i64))
+            .map(|(_, units, _)| units)
+            .sum()
     };
     match level {
         Level::Fixed {
@@ -23,11 +27,11 @@ fn admitted_by_definition(level: Level, past: &Past, now: u64, counted: bool) ->
             phase,
         } => {
             let start = window_start(now, window, phase);
-            (calls().filter(|at| (*at as i64) >= start).count() as u64) < limit
+            units(&|at| at >= start) + need <= limit
         }
         Level::SlidingLog { limit, window } => {
-            let inside = |at: &u64| *at as i64 > now as i64 - window.as_micros() as i64;
-            (calls().filter(inside).count() as u64) < limit
+            let start = now as i64 - window.as_micros() as i64;
+            units(&|at| start < at) + need <= limit
         }
         Level::SlidingCounter {
             limit,
@@ -35,13 +39,11 @@ fn admitted_by_definition(level: Level, past: &Past, now: u64, counted: bool) ->
             phase,
         } => {
             let (start, width) = (window_start(now, window, phase), window.as_micros() as i64);
-            let current = calls().filter(|at| *at as i64 >= start).count() as i128;
-            let previous = calls()
-                .filter(|at| (start - width..start).contains(&(*at as i64)))
-                .count() as i128;
+            let current = i128::from(units(&|at| at >= start));
+            let previous = i128::from(units(&|at| (start - width..start).contains(&at)));
             let left = i128::from(start + width - now as i64);
             let width = i128::from(width);
-            previous * left + (current + 1) * width <= i128::from(limit) * width
+            previous * left + (current + i128::from(need)) * width <= i128::from(limit) * width
         }
         Level::Bucket {
             capacity,
@@ -54,16 +56,16 @@ fn admitted_by_definition(level: Level, past: &Past, now: u64, counted: bool) ->
             let fill = |level: i128, span: u64| {
                 (level + i128::from(span) * i128::from(refill)).min(i128::from(capacity) * unit)
             };
-            for (at, admitted) in past {
+            for (at, units, admitted) in past {
                 level = fill(level, at - last);
                 last = *at;
                 if *admitted || counted {
-                    level = (level - unit).max(0);
+                    level = (level - i128::from(*units) * unit).max(0);
                 }
             }
-            fill(level, now - last) >= unit
+            fill(level, now - last) >= i128::from(need) * unit
         }
-        Level::Concurrent { .. } => unreachable!("not a window"),
+        Level::Concurrent { .. } | Level::Calendar { .. } => unreachable!("not drawn"),
     }
 }
 
@@ -102,26 +104,26 @@ proptest! {
     fn a_counter_admits_exactly_what_its_definition_admits(
         level in levels(),
         counted in any::<bool>(),
-        gaps in prop::collection::vec(0u64..12, 1..60),
+        calls in prop::collection::vec((0u64..12, 1u64..4), 1..60),
     ) {
-        let mut counter = Counter::new(level);
+        let mut counter = Counter::new(level, START);
         let (mut past, mut now): (Past, u64) = (Vec::new(), 0);
-        for gap in gaps {
+        for (gap, need) in calls {
             now += gap;
             let at = Moment::from_micros(now);
-            let admitted = counter.admits(at);
+            let admitted = counter.admits(at, need);
             prop_assert_eq!(
-                admitted, admitted_by_definition(level, &past, now, counted),
-                "{:?} at {} after {:?}", level, now, past
+                admitted, admitted_by_definition(level, &past, now, need, counted),
+                "{:?} at {} needs {} after {:?}", level, now, need, past
             );
             let standing = counter.standing(at).expect("a window has numbers");
-            prop_assert_eq!(standing.remaining > 0, admitted, "{:?} at {}", level, now);
+            prop_assert_eq!(need <= standing.remaining, admitted, "{:?} at {}", level, now);
             if admitted {
-                counter.charge(at);
+                counter.charge(at, need);
             } else if counted {
-                counter.charge_refused(at);
+                counter.charge_refused(at, need);
             }
-            past.push((now, admitted));
+            past.push((now, need, admitted));
         }
     }
 
@@ -129,22 +131,51 @@ proptest! {
     fn the_announced_moment_is_the_first_that_is_admitted(
         level in levels(),
         counted in any::<bool>(),
-        gaps in prop::collection::vec(0u64..6, 1..40),
+        calls in prop::collection::vec((0u64..6, 1u64..4), 1..40),
     ) {
-        let mut counter = Counter::new(level);
+        let mut counter = Counter::new(level, START);
         let mut now = Moment::START;
-        for gap in gaps {
+        for (gap, need) in calls {
             now = now + Span::from_micros(gap);
-            let free = counter.free_at(now).expect("a window frees itself");
-            let mut first = now;
-            while !counter.admits(first) {
-                first = first + Span::from_micros(1);
+            match counter.free_at(now, need) {
+                Some(free) => {
+                    let mut first = now;
+                    while !counter.admits(first, need) {
+                        first = first + Span::from_micros(1);
+                    }
+                    prop_assert_eq!(free, first, "{:?} asked at {:?}", level, now);
+                }
+                None => prop_assert!(
+                    !counter.admits(now + Span::from_secs(1), need),
+                    "{:?} never admits {}", level, need
+                ),
             }
-            prop_assert_eq!(free, first, "{:?} asked at {:?}", level, now);
-            if counter.admits(now) {
-                counter.charge(now);
+            if counter.admits(now, need) {
+                counter.charge(now, need);
             } else if counted {
-                counter.charge_refused(now);
+                counter.charge_refused(now, need);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_is_as_if_it_had_never_been_taken(
+        level in levels(),
+        calls in prop::collection::vec((0u64..6, 1u64..4, 0u64..4), 1..40),
+    ) {
+        // One counter is charged the most and gives the rest back at once, the
+        // other is charged what was used. A bucket's refill runs on meanwhile.
+        let mut most = Counter::new(level, START);
+        let mut exact = Counter::new(level, START);
+        let mut now = Moment::START;
+        for (gap, used, rest) in calls {
+            now = now + Span::from_micros(gap);
+            let admitted = (most.admits(now, used + rest), exact.admits(now, used + rest));
+            prop_assert_eq!(admitted.0, admitted.1, "{:?} at {:?}", level, now);
+            if admitted.0 {
+                most.charge(now, used + rest);
+                most.give_back(now, now, rest);
+                exact.charge(now, used);
             }
         }
     }
@@ -157,6 +188,7 @@ fn caller<'a>(credential: &'a str, model: &'a str) -> Caller<'a> {
         model,
         endpoint: "POST /v1/messages",
         call: ("POST", "/v1/messages"),
+        load: Load::default(),
     }
 }
 
@@ -166,6 +198,7 @@ fn quotas(rules: &[&str]) -> Quotas {
             .iter()
             .map(|r| r.parse().unwrap_or_else(|e| panic!("{e}")))
             .collect(),
+        START,
     )
 }
 
@@ -272,11 +305,11 @@ fn an_open_call_holds_its_place_until_it_ends() {
         .refusal
         .expect("two are open");
     assert_eq!(refusal.free_at, None);
-    quotas.release(&first.seats);
+    quotas.settle(at(500), &first.holds, &Load::default(), 0);
     assert!(quotas.weigh(at(501), &caller("k1", "m")).refusal.is_none());
     quotas.replace(vec!["concurrent:1".parse().expect("a quota")]);
     assert!(quotas.weigh(at(502), &caller("k1", "m")).refusal.is_none());
-    quotas.release(&second.seats);
+    quotas.settle(at(502), &second.holds, &Load::default(), 0);
     assert!(
         quotas.weigh(at(503), &caller("k1", "m")).refusal.is_some(),
         "an old place frees none"

@@ -5,10 +5,16 @@
 //! item  = level | option
 //! level = "sliding:"    N "/" SPAN                  exact log of the last SPAN
 //!       | "fixed:"      N "/" SPAN [ "@" SPAN ]     windows that start anew, the first at @
+//!       | "fixed:"      N "/" ( "day" | "month" )   of the calendar, in UTC
 //!       | "counter:"    N "/" SPAN [ "@" SPAN ]     two windows, the older one fading
 //!       | "bucket:"     N "+" N "/" SPAN            holds the first, refills the second a SPAN
 //!       | "concurrent:" N                           open calls
 //! option = "count-refusals"
+//!       | "untold"                                  no header field tells of it
+//!       | "of=" ( "requests" | "tokens" | "input_tokens" | "output_tokens" | "points" )
+//!       | "charge=" ( "actual" | "most" | "most-then-refund" )   when output is charged
+//!       | "cached-free"                             cached input costs nothing
+//!       | "penalty=" SPAN                           after a refusal all is refused so long
 //!       | "per=" ( "everyone" | "account" | "credential" | "model" | "endpoint" )
 //!       | "name=" NAME
 //!       | "calls=" METHOD " " PATH                  `*` stands for anything in both
@@ -16,14 +22,16 @@
 //! ```
 //!
 //! Examples: `sliding:60/10s,count-refusals` · `bucket:10+6/s` ·
-//! `fixed:5000/h@90s,per=credential` · `sliding:60/m,sliding:5/s,name=search,calls=GET /search*`.
+//! `fixed:5000/h@90s,per=credential` · `sliding:60/m,sliding:5/s,name=search,calls=GET /search*` ·
+//! `bucket:160000+160000/m,of=tokens,charge=most-then-refund,per=model`. Two rules make two
+//! levels: `fixed:300/m` for the account and `fixed:100/m,per=model` inside it.
 
 use std::str::FromStr;
 
 use rategov_core::time::Span;
 
 use super::level::LIMIT_MAX;
-use super::{Level, Reach, Refusals, Rule};
+use super::{Charge, Dimension, Level, Page, Price, Reach, Refusals, Rule};
 use crate::provider::fault::Pattern;
 
 /// Longest name of a rule, in bytes.
@@ -45,8 +53,10 @@ pub struct QuotaError {
 
 const FORMS: &str = "write KIND:LIMIT/WINDOW, for example sliding:60/10s, fixed:60/10s, counter:60/10s, \
                      bucket:10+6/s or concurrent:4";
-const OPTIONS: &str = "the options are count-refusals, per=everyone|account|credential|model|endpoint, \
-                       name=NAME and calls=METHOD PATH";
+const OPTIONS: &str = "the options are count-refusals, untold, cached-free, \
+                       per=everyone|account|credential|model|endpoint, name=NAME, calls=METHOD PATH, \
+                       of=requests|tokens|input_tokens|output_tokens|points, \
+                       charge=actual|most|most-then-refund and penalty=TIME";
 
 impl FromStr for Rule {
     type Err = QuotaError;
@@ -57,23 +67,41 @@ impl FromStr for Rule {
             cause,
             hint,
         };
+        let mut name = None;
         let mut rule = Rule {
-            name: "requests".to_owned(),
+            name: String::new(),
             reach: Reach::Account,
             calls: None,
             levels: Vec::new(),
             refusals: Refusals::Free,
+            is_told: true,
+            price: Price::default(),
+            penalty: None,
         };
         for item in text.split(',').map(str::trim) {
             match item.split_once('=') {
                 _ if item == "count-refusals" => rule.refusals = Refusals::Counted,
+                _ if item == "untold" => rule.is_told = false,
+                _ if item == "cached-free" => rule.price.cached_is_free = true,
                 Some(("per", word)) => {
                     rule.reach = reach(word)
                         .ok_or_else(|| wrong(format!("{word:?} is no reach"), OPTIONS))?;
                 }
-                Some(("name", name)) if is_name(name) => name.clone_into(&mut rule.name),
-                Some(("name", name)) => {
-                    let cause = format!("{name:?} is no name");
+                Some(("of", word)) => {
+                    rule.price.dimension = dimension(word)
+                        .ok_or_else(|| wrong(format!("{word:?} is no dimension"), OPTIONS))?;
+                }
+                Some(("charge", word)) => {
+                    rule.price.charge = charge(word)
+                        .ok_or_else(|| wrong(format!("{word:?} is no charge"), OPTIONS))?;
+                }
+                Some(("penalty", word)) => {
+                    let span = window_of(word).map_err(|cause| wrong(cause, OPTIONS))?;
+                    rule.penalty = Some(span);
+                }
+                Some(("name", word)) if is_name(word) => name = Some(word.to_owned()),
+                Some(("name", word)) => {
+                    let cause = format!("{word:?} is no name");
                     return Err(wrong(
                         cause,
                         "a name has 1 to 64 letters, digits, dashes or dots",
@@ -89,6 +117,7 @@ impl FromStr for Rule {
         if rule.levels.is_empty() {
             return Err(wrong("it limits nothing".to_owned(), FORMS));
         }
+        rule.name = name.unwrap_or_else(|| rule.price.dimension.word().to_owned());
         Ok(rule)
     }
 }
@@ -102,6 +131,14 @@ fn reach(word: &str) -> Option<Reach> {
         "endpoint" => Reach::Endpoint,
         _ => return None,
     })
+}
+
+fn dimension(word: &str) -> Option<Dimension> {
+    Dimension::ALL.into_iter().find(|d| d.word() == word)
+}
+
+fn charge(word: &str) -> Option<Charge> {
+    Charge::ALL.into_iter().find(|c| c.word() == word)
 }
 
 /// What may stand unquoted in a header field's structured string.
@@ -130,6 +167,18 @@ fn level(item: &str) -> Result<Level, String> {
                 return Err("a sliding log has no phase".to_owned());
             }
             windowed().map(|(limit, window, _)| Level::SlidingLog { limit, window })
+        }
+        "fixed" if rest.ends_with("/day") || rest.ends_with("/month") => {
+            let (limit, word) = rest.split_once('/').unwrap_or((rest, ""));
+            let page = match word {
+                "day" => Page::Day,
+                "month" => Page::Month,
+                _ => return Err(format!("{rest:?} is no limit a day or month")),
+            };
+            Ok(Level::Calendar {
+                limit: number(limit)?,
+                page,
+            })
         }
         "fixed" => windowed().map(|(limit, window, phase)| Level::Fixed {
             limit,
@@ -162,10 +211,15 @@ fn level(item: &str) -> Result<Level, String> {
     }
 }
 
+/// Reads a whole number from 1 to 10¹².
+pub fn parse_number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|n| (1..=LIMIT_MAX).contains(n))
+}
+
 fn number(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(n) if (1..=LIMIT_MAX).contains(&n) => Ok(n),
-        _ => Err(format!("{text:?} is no number from 1 to {LIMIT_MAX}")),
+    match parse_number(text) {
+        Some(n) => Ok(n),
+        None => Err(format!("{text:?} is no number from 1 to {LIMIT_MAX}")),
     }
 }
 

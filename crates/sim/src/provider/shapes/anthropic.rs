@@ -19,8 +19,8 @@ pub(super) fn model(name: &str, created: i64) -> Value {
 pub(super) fn message(ask: &Ask<'_>) -> Value {
     let mut message = begun(ask);
     message["content"] = json!([{"type": "text", "text": ask.text(), "citations": null}]);
-    message["stop_reason"] = "end_turn".into();
-    message["usage"]["output_tokens"] = ask.tokens_out().into();
+    message["stop_reason"] = reason(ask).into();
+    message["usage"]["output_tokens"] = ask.usage.output.into();
     message
 }
 
@@ -55,13 +55,21 @@ fn begun(ask: &Ask<'_>) -> Value {
         "stop_reason": null,
         "stop_sequence": null,
         "usage": {
-            "input_tokens": ask.tokens_in,
+            "input_tokens": ask.fresh(),
             "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
+            "cache_read_input_tokens": ask.usage.cached,
             "output_tokens": 1,
             "service_tier": "standard"
         }
     })
+}
+
+/// Why an answer ended.
+fn reason(ask: &Ask<'_>) -> &'static str {
+    match ask.usage.is_capped {
+        true => "max_tokens",
+        false => "end_turn",
+    }
 }
 
 fn start(ask: &Ask<'_>) -> Vec<String> {
@@ -89,8 +97,8 @@ fn delta(text: &str) -> String {
 }
 
 fn stop(ask: &Ask<'_>) -> Vec<String> {
-    let delta = json!({"stop_reason": "end_turn", "stop_sequence": null});
-    let usage = json!({"output_tokens": ask.tokens_out()});
+    let delta = json!({"stop_reason": reason(ask), "stop_sequence": null});
+    let usage = json!({"output_tokens": ask.usage.output});
     vec![
         event(
             "content_block_stop",

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{Ask, data};
 use crate::provider::ledger::sha256;
 
-/// Most choices of one completion, and most inputs of one embedding call.
-const CHOICES_MAX: u64 = 128;
+/// Most inputs of one embedding call.
+const INPUTS_MAX: usize = 128;
 /// Numbers of one embedding; real models have hundreds more and nothing new.
 const DIMENSIONS: usize = 8;
 
@@ -27,7 +27,7 @@ pub(super) fn model(name: &str, created: i64) -> Value {
 
 /// A `chat.completion`, with as many choices as `n` asks for.
 pub(super) fn completion(ask: &Ask<'_>) -> Value {
-    let choices: Vec<Value> = (0..choices_of(ask))
+    let choices: Vec<Value> = (0..ask.choices)
         .map(|index| {
             json!({
                 "index": index,
@@ -35,7 +35,7 @@ pub(super) fn completion(ask: &Ask<'_>) -> Value {
                     "role": "assistant", "content": ask.text(), "refusal": null, "annotations": []
                 },
                 "logprobs": null,
-                "finish_reason": "stop"
+                "finish_reason": reason(ask)
             })
         })
         .collect();
@@ -79,11 +79,9 @@ pub(super) fn scripted(ask: &Ask<'_>, word: &str, text: &str) -> Vec<String> {
 pub(super) fn embeddings(ask: &Ask<'_>) -> Value {
     let input = &ask.json["input"];
     let inputs: Vec<String> = match input.as_array() {
-        Some(list) if list.iter().all(Value::is_string) => list
-            .iter()
-            .take(CHOICES_MAX as usize)
-            .map(Value::to_string)
-            .collect(),
+        Some(list) if list.iter().all(Value::is_string) => {
+            list.iter().take(INPUTS_MAX).map(Value::to_string).collect()
+        }
         _ => vec![input.to_string()],
     };
     let coded = ask.json["encoding_format"] == "base64";
@@ -105,7 +103,7 @@ pub(super) fn embeddings(ask: &Ask<'_>) -> Value {
         "object": "list",
         "data": list,
         "model": ask.model,
-        "usage": {"prompt_tokens": ask.tokens_in, "total_tokens": ask.tokens_in}
+        "usage": {"prompt_tokens": ask.usage.input, "total_tokens": ask.usage.input}
     })
 }
 
@@ -118,8 +116,12 @@ fn vector(text: &str) -> [f32; DIMENSIONS] {
     })
 }
 
-fn choices_of(ask: &Ask<'_>) -> u64 {
-    ask.json["n"].as_u64().unwrap_or(1).clamp(1, CHOICES_MAX)
+/// Why an answer ended.
+fn reason(ask: &Ask<'_>) -> &'static str {
+    match ask.usage.is_capped {
+        true => "length",
+        false => "stop",
+    }
 }
 
 fn with_usage(ask: &Ask<'_>) -> bool {
@@ -127,12 +129,12 @@ fn with_usage(ask: &Ask<'_>) -> bool {
 }
 
 fn usage(ask: &Ask<'_>) -> Value {
-    let tokens_out = ask.tokens_out() * choices_of(ask);
+    let usage = &ask.usage;
     json!({
-        "prompt_tokens": ask.tokens_in,
-        "completion_tokens": tokens_out,
-        "total_tokens": ask.tokens_in + tokens_out,
-        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached, "audio_tokens": 0},
         "completion_tokens_details": {
             "reasoning_tokens": 0, "audio_tokens": 0,
             "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0
@@ -174,7 +176,7 @@ fn delta(ask: &Ask<'_>, text: &str) -> String {
 }
 
 fn finish(ask: &Ask<'_>) -> String {
-    choice(ask, json!({}), "stop".into())
+    choice(ask, json!({}), reason(ask).into())
 }
 
 fn done() -> String {

@@ -13,14 +13,17 @@ pub(super) fn error(kind: &str, message: &str) -> Value {
 /// A completed `response`.
 pub(super) fn response(ask: &Ask<'_>) -> Value {
     let mut response = in_progress(ask);
-    response["status"] = "completed".into();
-    response["output"] = json!([item(ask, "completed")]);
+    response["status"] = status(ask).into();
+    if ask.usage.is_capped {
+        response["incomplete_details"] = json!({"reason": "max_output_tokens"});
+    }
+    response["output"] = json!([item(ask, status(ask))]);
     response["usage"] = json!({
-        "input_tokens": ask.tokens_in,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": ask.tokens_out(),
+        "input_tokens": ask.usage.input,
+        "input_tokens_details": {"cached_tokens": ask.usage.cached, "cache_write_tokens": 0},
+        "output_tokens": ask.usage.output,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": ask.tokens_in + ask.tokens_out()
+        "total_tokens": ask.usage.input + ask.usage.output
     });
     response
 }
@@ -52,6 +55,10 @@ pub(super) fn stream(ask: &Ask<'_>) -> Vec<String> {
         delta["logprobs"] = json!([]);
         events.push(("response.output_text.delta", delta));
     }
+    let last = match ask.usage.is_capped {
+        true => "response.incomplete",
+        false => "response.completed",
+    };
     let mut whole = with("text", ask.text().into());
     whole["logprobs"] = json!([]);
     events.extend([
@@ -62,9 +69,9 @@ pub(super) fn stream(ask: &Ask<'_>) -> Vec<String> {
         ),
         (
             "response.output_item.done",
-            json!({"output_index": 0, "item": item(ask, "completed")}),
+            json!({"output_index": 0, "item": item(ask, status(ask))}),
         ),
-        ("response.completed", json!({"response": response(ask)})),
+        (last, json!({"response": response(ask)})),
     ]);
     events
         .into_iter()
@@ -105,6 +112,14 @@ fn in_progress(ask: &Ask<'_>) -> Value {
         "user": null,
         "metadata": {}
     })
+}
+
+/// How it ended.
+fn status(ask: &Ask<'_>) -> &'static str {
+    match ask.usage.is_capped {
+        true => "incomplete",
+        false => "completed",
+    }
 }
 
 fn item_id(ask: &Ask<'_>) -> String {

@@ -9,6 +9,8 @@ fn maker() -> Maker {
         created: WallTime::from_secs(1_767_225_600),
         pause: Span::ZERO,
         stream: false,
+        length: Length::Short,
+        cached_permille: 0,
     }
 }
 

@@ -1,0 +1,87 @@
+//! What of one dimension is promised, and what has been counted, in one scope.
+//!
+//! A unit is *reserved* from the grant of its call until the provider counts it:
+//! until the first byte leaves, or, where only the answer tells what was used,
+//! until the answer has ended ([`Counted`]). From then on it is *sent*. Example
+//! of tokens that are counted at the end: granted with 1,300 reserved, ended
+//! with 960 used; `reserved 1,300 → 0`, `sent + 960`.
+//!
+//! A reading of what is left is put against the units that had surely arrived
+//! when its call did: the **mark**. Of what is counted at the start that is what
+//! left earlier than [`OVERTAKES`] before, of what is counted at the end
+//! all that was counted by then. What is given back later does not raise what a
+//! reading permits: nobody knows whether the provider gave it back by then.
+//!
+//! [`Counted`]: crate::cost::Counted
+
+use super::headers::OVERTAKES;
+use super::window::Log;
+use crate::cost::{Counted, Dimension};
+use crate::time::Moment;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    dimension: Dimension,
+    reserved: u64,
+    sent: u64,
+    /// Units counted at their start that may still be overtaken.
+    recent: Log,
+}
+
+impl Tally {
+    /// Nothing was promised yet.
+    pub(super) fn new(dimension: Dimension) -> Tally {
+        Tally {
+            dimension,
+            reserved: 0,
+            sent: 0,
+            recent: Log::new(OVERTAKES, u64::MAX),
+        }
+    }
+
+    /// What it counts.
+    pub(super) fn dimension(&self) -> Dimension {
+        self.dimension
+    }
+
+    /// Units granted that do not count as sent yet.
+    pub(super) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// Units ever granted, less what was never sent.
+    pub(super) fn taken(&self) -> u64 {
+        self.sent + self.reserved
+    }
+
+    /// Units are granted.
+    pub(super) fn reserve(&mut self, units: u64) {
+        self.reserved += units;
+    }
+
+    /// Units that were granted will not be sent, or are counted with another amount.
+    pub(super) fn release(&mut self, units: u64) {
+        debug_assert!(units <= self.reserved, "what is released was reserved");
+        self.reserved = self.reserved.saturating_sub(units);
+    }
+
+    /// Units count as sent from now on.
+    pub(super) fn count(&mut self, now: Moment, units: u64, counted: Counted) {
+        if counted == Counted::AtStart {
+            self.recent.push(now, units);
+        }
+        self.sent += units;
+    }
+
+    /// Units that count as sent since `sent_at` never were.
+    pub(super) fn uncount(&mut self, sent_at: Moment, units: u64) {
+        self.sent = self.sent.saturating_sub(units);
+        self.recent.take_back(sent_at, units);
+    }
+
+    /// Units that surely arrived before a call that leaves now.
+    pub(super) fn mark(&self, now: Moment) -> u64 {
+        self.sent - self.recent.used(now).min(self.sent)
+    }
+}
