@@ -11,8 +11,9 @@
 //! | smaller bucket | `1/(1 + R·J − (B − 1))` | else two calls meet an empty one |
 //!
 //! Where the most is charged at arrival and the rest given back in the end, what is
-//! open holds the most: `1/(1 + (L/W)·most/mean)` of that, `L` the time of a call.
-//! Example: 16,100 tokens at most, 665 on the mean, 1.75 s: 58.6 % of a minute's limit.
+//! open holds the most: `1/(1 + (L/W)·most/mean)` of that, `L` the time for which the
+//! governor must take a call for open: work, both ways, jitter. Example: 16,100 tokens
+//! at most, 665 on the mean, 1.84 s: 57.4 % of a minute's limit.
 //!
 //! Who doesn't know the shape must be safe for all but the smaller buckets: the
 //! counter's ceiling. Example: 100 per 10 s, J = 500 ms: 95.2 % if the window is
@@ -59,7 +60,7 @@ pub fn ceiling(trial: &Trial) -> u64 {
         (Shape::SlidingCounter, _) => even,
         (_, None) => log,
     };
-    let by_shape = by_shape * trial.work.kept_free(window) / 10_000;
+    let by_shape = by_shape * trial.work.kept_free(trial.size.window, trial.jitter) / 10_000;
     match trial.knowledge {
         Knowledge::Declared | Knowledge::Both(_) => by_shape,
         _ => by_shape.min(even),

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::count::{Count, Frame, Met, Verdict};
 use super::trial::{Happening, Trial};
-use super::work::Work;
+use super::work::{WAY, Work};
 use crate::provider::config::Config;
 use crate::provider::draw::Seed;
 use crate::provider::ledger::{ArrivalNo, Finish};
@@ -38,8 +38,6 @@ use crate::world::wire::facts_of;
 const CALLERS: usize = 60;
 /// Until the journal has a record.
 const COMMIT: Span = Span::from_millis(1);
-/// The shortest way there, and every way back.
-const WAY: Span = Span::from_millis(20);
 /// A caller that was turned away comes back after this.
 const COMES_BACK: Span = Span::from_secs(1);
 
