@@ -72,6 +72,9 @@ pub(crate) enum Command {
     /// The configuration: check.
     #[command(subcommand)]
     Policy(Policy),
+    /// What is known of providers: list, show; and how their answers are understood: test.
+    #[command(subcommand)]
+    Providers(Providers),
     /// Nine agents, one quota: on their own, and through the governor.
     Demo(Demo),
     /// A controllable API with a ledger of its own.
@@ -248,6 +251,34 @@ pub(crate) enum Policy {
     Check {
         /// The file.
         file: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Providers {
+    /// Every provider that is known.
+    List {
+        /// A configuration whose providers count as well.
+        #[arg(long, short, env = "RATEGOV_CONFIG", value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+    /// All that is known of a provider, each fact with its source and the day it was read.
+    Show {
+        /// Its name.
+        name: String,
+        /// A configuration that stands over what is built in.
+        #[arg(long, short, env = "RATEGOV_CONFIG", value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+    /// Read recorded answers and say what each of them means. Exit code 1 if the file says
+    /// otherwise.
+    Test {
+        /// A JSON list of answers, each with `provider`, `case`, `status`, `headers` and `body`,
+        /// and with `meaning` to be compared; `-` for standard input.
+        file: PathBuf,
+        /// A configuration whose providers count as well.
+        #[arg(long, short, env = "RATEGOV_CONFIG", value_name = "FILE")]
+        config: Option<PathBuf>,
     },
 }
 

@@ -211,10 +211,9 @@ fn every_example_in_the_ratelimit_drafts_parses() {
         let now = WallTime::from_secs(1_796_126_400);
         let facts = read(200, &bytes(&[(field, value)]), None, &generic(), &[], now);
         assert!(facts.malformed.is_empty(), "{example}");
-        // What says nothing: a limit of zero, and items without `r` or `q`.
-        let says_nothing = value == "0" && field == "RateLimit-Limit"
-            || value == "quota;t=1"
-            || value.starts_with("limit=0,");
+        // What says nothing: a limit of zero.
+        let says_nothing =
+            value == "0" && field == "RateLimit-Limit" || value.starts_with("limit=0,");
         let expects_window = value.contains(";w=") && !value.starts_with("0,");
         assert_eq!(
             facts.readings.is_empty(),

@@ -6,18 +6,30 @@
 //! mistake in one of the two.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use rategov_core::observe::dialect::{Dialect, FieldRule, MessageClock, Unit, What};
+use rategov_core::observe::dialect::{Dialect, FieldRule, MessageClock, Place, Unit, What};
 use rategov_core::observe::errors::ErrorRule;
 use rategov_core::observe::tables::{
     anthropic, anthropic_rules, generic, generic_rules, openai, openai_rules,
 };
-use rategov_core::observe::{Meaning, Reach};
+use rategov_core::observe::{Kind, Reach};
 use rategov_core::time::{Span, WallTime};
 use serde_json::Value;
 
 fn preset(name: &str) -> Value {
     let path = format!("{}/../../providers/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap()
+}
+
+/// Every preset, by its name.
+fn names() -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../providers");
+    let files = std::fs::read_dir(folder).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let names: Vec<String> = names
+        .filter_map(|name| name.strip_suffix(".yaml").map(str::to_owned))
+        .collect();
+    assert!(names.len() >= 3, "{names:?}");
+    names
 }
 
 fn text(row: &Value, key: &str) -> Option<String> {
@@ -38,14 +50,24 @@ fn reach(row: &Value) -> Option<Reach> {
     text(row, "scope").map(|word| Reach::parse(&word).unwrap())
 }
 
+fn place(row: &Value) -> Place {
+    match text(row, "header") {
+        Some(header) => Place::header(&header),
+        None => Place::Body(text(row, "body").unwrap()),
+    }
+}
+
 fn field(row: &Value) -> FieldRule {
     FieldRule {
-        header: text(row, "header").unwrap(),
         dimension: text(row, "dimension").unwrap_or_default(),
-        what: What::parse(&text(row, "what").unwrap()).unwrap(),
+        name: text(row, "name"),
         unit: text(row, "unit").map_or(Unit::Auto, |word| Unit::parse(&word).unwrap()),
         reach: reach(row).unwrap_or(Reach::Account),
         window: span(row, "window"),
+        ..FieldRule::new(
+            place(row),
+            What::parse(&text(row, "what").unwrap()).unwrap(),
+        )
     }
 }
 
@@ -56,9 +78,9 @@ fn error(row: &Value) -> ErrorRule {
             .map(|status| status.as_u64().unwrap().try_into().unwrap()),
         code: text(row, "code"),
         message: text(row, "message"),
-        meaning: Meaning::parse(&text(row, "meaning").unwrap()).unwrap(),
         reach: reach(row),
         wait: span(row, "wait"),
+        ..ErrorRule::of(Kind::parse(&text(row, "meaning").unwrap()).unwrap())
     }
 }
 
@@ -100,7 +122,7 @@ fn the_presets_say_what_the_built_in_tables_say() {
 
 #[test]
 fn every_fact_names_a_source_and_every_source_has_a_day() {
-    for name in ["generic", "openai", "anthropic"] {
+    for name in &names() {
         let preset = preset(name);
         let sources = preset["sources"].as_object().unwrap();
         let mut unused: Vec<&str> = sources.keys().map(String::as_str).collect();
@@ -118,7 +140,7 @@ fn every_fact_names_a_source_and_every_source_has_a_day() {
             );
         }
         let sdk = rows(&preset["sdk"], "base_url");
-        let cited = ["endpoints", "fields", "errors"]
+        let cited = ["endpoints", "fields", "errors", "sizing", "usage"]
             .iter()
             .flat_map(|key| rows(&preset, key));
         let cited = cited.chain(sdk).map(|row| row["source"].as_str());

@@ -1,7 +1,7 @@
 //! What reads cost the journal's writer, and what a start costs.
 //!
 //! ```text
-//! cargo run --release -p rategov-store --example writes -- [CALLS]
+//! cargo run --release -p rategov-store --example writes -- [CALLS [CALLS_OF_A_BATCH]]
 //! cargo run --release -p rategov-store --example writes -- start [ACCOUNTS]
 //! ```
 //!
@@ -38,7 +38,10 @@ fn main() {
         Some("start") => start(number(words.get(1), 14_000)),
         calls => {
             let calls = number(calls.map(str::to_owned).as_ref(), 50_000);
-            [1, 4, 32].into_iter().for_each(|batch| write(calls, batch));
+            match words.get(1) {
+                Some(batch) => write(calls, number(Some(batch), 1)),
+                None => [1, 4, 32].into_iter().for_each(|batch| write(calls, batch)),
+            }
         }
     }
 }

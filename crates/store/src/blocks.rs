@@ -44,6 +44,14 @@ pub(crate) enum Mention {
     Task(Task),
 }
 
+/// What one record is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About<'a> {
+    pub(crate) action: Option<ActionId>,
+    pub(crate) agent: Option<&'a Agent>,
+    pub(crate) task: Option<&'a Task>,
+}
+
 impl Mention {
     fn what(&self) -> &'static str {
         match self {
@@ -86,10 +94,18 @@ impl AtHand {
         }
     }
 
-    fn note(&mut self, wall: WallTime, mentions: impl IntoIterator<Item = Mention>) {
+    fn note(&mut self, wall: WallTime, about: About<'_>) {
         let (least, greatest) = self.walls.unwrap_or((wall, wall));
         self.walls = Some((least.min(wall), greatest.max(wall)));
-        self.mentions.extend(mentions);
+        if let Some(action) = about.action
+            && !self.mentions.insert(Mention::Action(action))
+        {
+            // Its agent and its task are the same in all its records.
+            return;
+        }
+        self.mentions
+            .extend(about.agent.cloned().map(Mention::Agent));
+        self.mentions.extend(about.task.cloned().map(Mention::Task));
     }
 }
 
@@ -100,12 +116,12 @@ impl Blocks {
         db: &Connection,
         seq: Seq,
         wall: WallTime,
-        mentions: impl IntoIterator<Item = Mention>,
+        about: About<'_>,
     ) -> Result<(), Error> {
         if self.at_hand.is_none() {
             self.read_again(db, seq)?;
         }
-        self.turn_to(db, seq)?.note(wall, mentions);
+        self.turn_to(db, seq)?.note(wall, about);
         Ok(())
     }
 
@@ -128,31 +144,37 @@ impl Blocks {
         let sql = "SELECT seq, wall, action, agent, task FROM audit_leaf
             WHERE seq >= ?1 AND seq < ?2 AND event IS NOT NULL ORDER BY seq";
         let from = Col(summed_up(db)?);
-        for (seq, wall, mentions) in rows(db, sql, (from, Col(before.0)), noted)? {
-            self.turn_to(db, seq)?.note(wall, mentions);
+        for noted in rows(db, sql, (from, Col(before.0)), Noted::read)? {
+            let about = About {
+                action: noted.action,
+                agent: noted.agent.as_ref(),
+                task: noted.task.as_ref(),
+            };
+            self.turn_to(db, noted.seq)?.note(noted.wall, about);
         }
         Ok(())
     }
 }
 
-type Noted = (Seq, WallTime, Vec<Mention>);
+/// What is noted of a record, read from its row.
+struct Noted {
+    seq: Seq,
+    wall: WallTime,
+    action: Option<ActionId>,
+    agent: Option<Agent>,
+    task: Option<Task>,
+}
 
-fn noted(columns: Columns<'_, '_>) -> Result<Noted, Error> {
-    let name = |name| columns.get::<Option<String>>(name);
-    let corrupt = |what: &str| Error::Corrupt(what.to_owned());
-    let mut mentions = Vec::new();
-    mentions.extend(columns.maybe("action")?.map(Mention::Action));
-    if let Some(agent) = name("agent")? {
-        mentions.push(Mention::Agent(
-            Agent::new(&agent).map_err(|_| corrupt("agent"))?,
-        ));
+impl Noted {
+    fn read(columns: Columns<'_, '_>) -> Result<Noted, Error> {
+        Ok(Noted {
+            seq: Seq(columns.col("seq")?),
+            wall: columns.col("wall")?,
+            action: columns.maybe("action")?,
+            agent: columns.maybe_name("agent", Agent::new)?,
+            task: columns.maybe_name("task", Task::new)?,
+        })
     }
-    if let Some(task) = name("task")? {
-        mentions.push(Mention::Task(
-            Task::new(&task).map_err(|_| corrupt("task"))?,
-        ));
-    }
-    Ok((Seq(columns.col("seq")?), columns.col("wall")?, mentions))
 }
 
 fn sum_up(db: &Connection, block: &AtHand) -> Result<(), Error> {

@@ -226,6 +226,17 @@ impl Columns<'_, '_> {
         parse(&text).map_err(|_| Error::Corrupt(name.to_owned()))
     }
 
+    /// The same, where it may be absent.
+    pub(crate) fn maybe_name<T, E>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, Error> {
+        let text: Option<String> = self.get(name)?;
+        text.map(|text| parse(&text).map_err(|_| Error::Corrupt(name.to_owned())))
+            .transpose()
+    }
+
     /// The row's stamp.
     pub(crate) fn stamp(&self) -> Result<Stamp, Error> {
         Ok(Stamp {

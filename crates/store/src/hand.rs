@@ -34,6 +34,8 @@ type SendKey = (ActionId, SendKind, AttemptNo);
 pub(crate) struct Hand {
     actions: BTreeMap<ActionId, Held<ActionRow>>,
     sends: BTreeMap<SendKey, Held<AttemptRow>>,
+    /// The newest action there is; `None` if that must be read.
+    newest: Option<ActionId>,
     /// What this batch changed, each once.
     changed_actions: Vec<ActionId>,
     changed_sends: Vec<(SendKey, Account)>,
@@ -43,6 +45,19 @@ pub(crate) struct Hand {
 struct Held<T> {
     row: T,
     change: Change,
+    /// Whether a payload may be stored beside it.
+    payload: bool,
+}
+
+impl<T> Held<T> {
+    /// A row as the database has it.
+    fn stored(row: T) -> Held<T> {
+        Held {
+            row,
+            change: Change::None,
+            payload: true,
+        }
+    }
 }
 
 /// What the database does not know yet.
@@ -53,7 +68,29 @@ enum Change {
     Changed(Stamp),
 }
 
+impl Change {
+    /// What the database does not know once the row is put there again; `None` is a
+    /// row that nothing was known of.
+    fn then(before: Option<Change>, stamp: Stamp) -> Change {
+        match before {
+            None | Some(Change::Made(_)) => Change::Made(stamp),
+            Some(Change::None | Change::Changed(_)) => Change::Changed(stamp),
+        }
+    }
+}
+
 impl Hand {
+    /// Whether there is an action of this id. Ids come roughly in their order, so most
+    /// are newer than all there are, and need not be looked for.
+    pub(crate) fn knows(&mut self, db: &Connection, id: ActionId) -> Result<bool, Error> {
+        let newest = match self.newest {
+            Some(newest) => newest,
+            None => action::newest(db)?.unwrap_or(ActionId(0)),
+        };
+        self.newest = Some(newest);
+        Ok(id <= newest && self.action(db, id)?.is_some())
+    }
+
     /// An action as it is after everything that was written so far.
     pub(crate) fn action(
         &mut self,
@@ -63,13 +100,7 @@ impl Hand {
         if !self.actions.contains_key(&id)
             && let Some(row) = action::load(db, id)?
         {
-            self.actions.insert(
-                id,
-                Held {
-                    row,
-                    change: Change::None,
-                },
-            );
+            self.actions.insert(id, Held::stored(row));
         }
         Ok(self.actions.get(&id).map(|held| &held.row))
     }
@@ -83,45 +114,60 @@ impl Hand {
         if !self.sends.contains_key(&key)
             && let Some(row) = attempt::load(db, key.0, key.1, key.2)?
         {
-            self.sends.insert(
-                key,
-                Held {
-                    row,
-                    change: Change::None,
-                },
-            );
+            self.sends.insert(key, Held::stored(row));
         }
         Ok(self.sends.get(&key).map(|held| &held.row))
+    }
+
+    /// Whether a payload may be stored for an action in hand.
+    pub(crate) fn may_have_payload(&self, id: ActionId) -> bool {
+        self.actions.get(&id).is_none_or(|held| held.payload)
+    }
+
+    /// Takes a new action, which has a payload or has none.
+    pub(crate) fn make_action(&mut self, row: ActionRow, stamp: Stamp, payload: bool) {
+        let id = row.requested.action;
+        self.newest = self.newest.max(Some(id));
+        self.put_action(row, stamp);
+        if let Some(held) = self.actions.get_mut(&id) {
+            held.payload = payload;
+        }
     }
 
     /// Takes an action as it is now; a new one if none was found under its id.
     pub(crate) fn put_action(&mut self, row: ActionRow, stamp: Stamp) {
         let id = row.requested.action;
-        let before = self.actions.get(&id).map(|held| held.change);
+        let before = self.actions.get(&id);
+        let payload = before.is_none_or(|held| held.payload);
+        let before = before.map(|held| held.change);
         if matches!(before, None | Some(Change::None)) {
             self.changed_actions.push(id);
         }
-        let change = match before {
-            None | Some(Change::Made(_)) => Change::Made(stamp),
-            Some(Change::None | Change::Changed(_)) => Change::Changed(stamp),
-        };
-        self.actions.insert(id, Held { row, change });
+        let change = Change::then(before, stamp);
+        self.actions.insert(
+            id,
+            Held {
+                row,
+                change,
+                payload,
+            },
+        );
     }
 
-    /// Takes a send of an account as it is now.
+    /// Takes a send of an account as it is now; a new one if none was found under its
+    /// key.
     pub(crate) fn put_send(&mut self, account: Account, row: AttemptRow, stamp: Stamp) {
         let key = (row.action, row.kind, row.attempt);
         let before = self.sends.get(&key).map(|held| held.change);
         if matches!(before, None | Some(Change::None)) {
             self.changed_sends.push((key, account));
         }
-        self.sends.insert(
-            key,
-            Held {
-                row,
-                change: Change::Changed(stamp),
-            },
-        );
+        let change = Change::then(before, stamp);
+        let held = Held {
+            change,
+            ..Held::stored(row)
+        };
+        self.sends.insert(key, held);
     }
 
     /// Brings the database up to date, inside the transaction.
@@ -141,8 +187,10 @@ impl Hand {
             let Some(held) = self.sends.get_mut(key) else {
                 continue;
             };
-            if let Change::Made(stamp) | Change::Changed(stamp) = held.change {
-                attempt::save(db, account, &held.row, stamp)?;
+            match held.change {
+                Change::None => {}
+                Change::Made(stamp) => attempt::insert(db, account, &held.row, stamp)?,
+                Change::Changed(stamp) => attempt::update(db, &held.row, stamp)?,
             }
             held.change = Change::None;
         }

@@ -12,10 +12,10 @@ use rategov_core::record::{
 use rusqlite::Connection;
 
 use crate::apply::Reject;
-use crate::blocks::{Blocks, Mention};
+use crate::blocks::{About, Blocks};
 use crate::clock::Stamp;
 use crate::db::Col;
-use crate::entry::Entry;
+use crate::entry::{Attachment, Entry};
 use crate::error::Error;
 use crate::hand::Hand;
 use crate::tables::{escalation, scope, task};
@@ -24,6 +24,8 @@ use crate::tables::{escalation, scope, task};
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     action: Option<ActionRow>,
+    /// For a new action, whether a payload comes with it.
+    made_with_payload: Option<bool>,
     attempt: Option<(Account, AttemptRow)>,
     escalation: Option<(Option<Account>, EscalationRow)>,
     scope: Option<(Account, ScopeRow)>,
@@ -41,10 +43,13 @@ impl Plan {
                 if entry.source.account() != Some(&requested.account) {
                     return Err(illegal(event, "it comes from another account's engine"));
                 }
-                if hand.action(db, requested.action)?.is_some() {
+                if hand.knows(db, requested.action)? {
                     return Err(illegal(event, "the action exists"));
                 }
                 plan.action = Some(ActionRow::open(requested, at));
+                let mut attachments = entry.attachments.iter();
+                let payload = attachments.any(|it| matches!(it, Attachment::Payload(_)));
+                plan.made_with_payload = Some(payload);
             }
             (_, Some(id)) => {
                 let Some(mut row) = hand.action(db, id)?.cloned() else {
@@ -69,11 +74,15 @@ impl Plan {
 
     pub(crate) fn write(self, db: &Connection, hand: &mut Hand, stamp: Stamp) -> Result<(), Error> {
         if let Some(row) = self.action {
-            if row.state.is_final() {
+            let id = row.requested.action;
+            if row.state.is_final() && hand.may_have_payload(id) {
                 // Nothing of it is sent again, so nothing of it is kept for that.
-                erase_payload(db, row.requested.action)?;
+                erase_payload(db, id)?;
             }
-            hand.put_action(row, stamp);
+            match self.made_with_payload {
+                Some(payload) => hand.make_action(row, stamp, payload),
+                None => hand.put_action(row, stamp),
+            }
         }
         if let Some((account, row)) = self.attempt {
             hand.put_send(account, row, stamp);
@@ -110,12 +119,12 @@ impl Plan {
         let account = requested
             .map(|requested| &requested.account)
             .or_else(|| entry.source.account());
-        let mentions = [
-            event.action().map(Mention::Action),
-            agent.cloned().map(Mention::Agent),
-            task.cloned().map(Mention::Task),
-        ];
-        blocks.note(db, appended.seq, entry.wall, mentions.into_iter().flatten())?;
+        let about = About {
+            action: event.action(),
+            agent,
+            task,
+        };
+        blocks.note(db, appended.seq, entry.wall, about)?;
         db.prepare_cached(
             "INSERT INTO audit_leaf
                 (seq, leaf, content, wall, event, account, action, agent, task, status)

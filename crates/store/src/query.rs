@@ -288,8 +288,8 @@ impl ActionQuery {
         );
         filter.equal("id < ?", self.before.map(Col));
         let sql = format!(
-            "{} {} ORDER BY id DESC LIMIT {}",
-            action::SELECT,
+            "SELECT * FROM {} {} ORDER BY id DESC LIMIT {}",
+            part.map_or("action", Part::source),
             filter.clause(),
             self.limit.min(LIMIT_MAX)
         );
@@ -316,6 +316,15 @@ impl Part {
             State::Succeeded => Part::Succeeded,
             state if state.is_final() => Part::EndedOtherwise,
             _ => Part::Open,
+        }
+    }
+
+    /// From where. Without the hint SQLite walks through all actions to save itself the
+    /// sorting of the open ones.
+    fn source(self) -> &'static str {
+        match self {
+            Part::Open => "action INDEXED BY action_open",
+            Part::Succeeded | Part::EndedOtherwise => "action",
         }
     }
 

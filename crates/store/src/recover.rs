@@ -66,22 +66,10 @@ pub struct Recovered {
     pub log: Log,
 }
 
-/// Places everything that is open on this boot's clock.
-pub(crate) fn rebase_all(db: &Connection, rebase: &Rebase, horizon: Span) -> Result<(), Error> {
+/// Places open questions, scopes and tasks on this boot's clock.
+fn rebase_small_tables(db: &Connection, rebase: &Rebase) -> Result<(), Error> {
     let old = "WHERE boot <> ?1";
     let boot = Col(rebase.boot);
-    let since = since(rebase.wall, horizon);
-    for account in senders(db)? {
-        for stored in sends(db, &account, since)? {
-            attempt::rebase(db, &account, stored, rebase)?;
-        }
-    }
-    for (account, stored) in long_open_sends(db, None, since)? {
-        attempt::rebase(db, &account, stored, rebase)?;
-    }
-    for stored in open_actions(db, None)? {
-        action::rebase(db, stored, rebase)?;
-    }
     let sql = format!("SELECT * FROM escalation {old} AND chosen IS NULL");
     for (account, stored) in rows(db, &sql, [boot], escalation::read)? {
         escalation::rebase(db, account.as_ref(), stored, rebase)?;
@@ -122,8 +110,8 @@ pub(crate) fn account_tables(
     })
 }
 
-/// Everything that is open. Each table is read once, and the accounts that only have
-/// sends too old for any window are left where they are.
+/// Everything that is open, placed on this boot's clock. Each table is read once, and
+/// accounts that only have sends too old for any window are left where they are.
 pub(crate) fn all(
     db: &Connection,
     rebase: &Rebase,
@@ -134,18 +122,23 @@ pub(crate) fn all(
 ) -> Result<Recovered, Error> {
     let mut accounts: BTreeMap<Account, Tables> = BTreeMap::new();
     let since = since(rebase.wall, horizon);
+    rebase_small_tables(db, rebase)?;
     for (account, stored) in long_open_sends(db, None, since)? {
-        let tables = accounts.entry(account).or_default();
-        tables.attempts.push(stored.row);
+        let row = attempt::rebase(db, stored, rebase)?;
+        accounts.entry(account).or_default().attempts.push(row);
     }
     for account in senders(db)? {
-        let sends = sends(db, &account, since)?;
-        if !sends.is_empty() {
+        let mut lately = Vec::new();
+        for stored in sends(db, &account, since)? {
+            lately.push(attempt::rebase(db, stored, rebase)?);
+        }
+        if !lately.is_empty() {
             let tables = accounts.entry(account).or_default();
-            tables.attempts.extend(sends.into_iter().map(|it| it.row));
+            tables.attempts.append(&mut lately);
         }
     }
-    for Stamped { row, .. } in open_actions(db, None)? {
+    for stored in open_actions(db, None)? {
+        let row = action::rebase(db, stored, rebase)?;
         let account = row.requested.account.clone();
         accounts.entry(account).or_default().actions.push(row);
     }
@@ -187,7 +180,9 @@ fn open_actions(
     account: Option<&Account>,
 ) -> Result<Vec<Stamped<ActionRow>>, Error> {
     let of = of(account, "account");
-    let sql = format!("SELECT * FROM action WHERE {of} AND open = 1 ORDER BY id");
+    // Without the hint SQLite walks through all actions to save itself the sorting.
+    let sql =
+        format!("SELECT * FROM action INDEXED BY action_open WHERE {of} AND open = 1 ORDER BY id");
     rows(db, &sql, [account.map(Account::as_str)], action::read)
 }
 
@@ -230,7 +225,8 @@ fn long_open_sends(
 ) -> Result<Vec<Of<AttemptRow>>, Error> {
     let of = of(account, "action.account");
     let sql = format!(
-        "SELECT attempt.* FROM action CROSS JOIN attempt ON attempt.action = action.id
+        "SELECT attempt.* FROM action INDEXED BY action_open
+         CROSS JOIN attempt ON attempt.action = action.id
          WHERE {of} AND action.open = 1
             AND attempt.certainty IS NULL AND attempt.opened_wall < ?2
          ORDER BY attempt.opened_wall"
@@ -249,7 +245,8 @@ fn open_questions(
 ) -> Result<Vec<Of<EscalationRow>>, Error> {
     let of = of(account, "account");
     let sql = format!(
-        "SELECT * FROM escalation WHERE {of} AND account IS NOT NULL AND chosen IS NULL ORDER BY id"
+        "SELECT * FROM escalation INDEXED BY escalation_open
+         WHERE {of} AND account IS NOT NULL AND chosen IS NULL ORDER BY id"
     );
     rows(db, &sql, [account.map(Account::as_str)], |columns| {
         let account = columns.name("account", Account::new)?;

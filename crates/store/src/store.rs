@@ -122,11 +122,10 @@ impl Store {
             at: now.at,
             wall: now.wall,
         };
-        recover::rebase_all(&tx, &rebase, options.attempts_within)?;
+        let log = Log { origin, head };
+        let recovered = recover::all(&tx, &rebase, options.attempts_within, key.id(), boot, log)?;
         tx.commit()?;
 
-        let log = Log { origin, head };
-        let recovered = recover::all(&db, &rebase, options.attempts_within, key.id(), boot, log)?;
         let appender = Appender {
             chain,
             boot: boot_no,

@@ -64,11 +64,12 @@ const BATCH_BYTES_MAX: usize = 32 << 20;
 /// How long a row that could not be written waits for the next try.
 const MARKER_RETRY: Duration = Duration::from_millis(100);
 
-/// Records after which the log is folded into the database at the next quiet
+/// Bytes in the log after which it is folded into the database at the next quiet
 /// moment, and at the latest. Folding syncs twice, some milliseconds during
-/// which nothing else is written, so it is not done while anybody waits.
-const FOLD_WHEN_QUIET: usize = 1_000;
-const FOLD_AT_LAST: usize = 20_000;
+/// which nothing else is written, so it is not done while anybody waits; but a log
+/// that grows beyond what is kept of its file costs the system new pages each time.
+const FOLD_WHEN_QUIET: usize = 8 << 20;
+const FOLD_AT_LAST: usize = 48 << 20;
 
 /// A moment is quiet if nothing came for so long. That the queue is empty says
 /// nothing: a busy writer empties it with every batch.
@@ -77,8 +78,9 @@ const QUIET: Duration = Duration::from_millis(200);
 /// How often the files are looked at while nothing is written.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// What counts as one record there: roughly what a record writes.
-const BYTES_PER_RECORD: usize = 8 << 10;
+/// Roughly what a transaction writes to the log, and each of its records.
+const BYTES_PER_TRANSACTION: usize = 24 << 10;
+const BYTES_PER_RECORD: usize = 2 << 10;
 
 /// Batches between two sweeps, and between two when the first left work.
 const SWEEP_EVERY: u32 = 4_096;
@@ -100,7 +102,7 @@ pub(crate) struct Writer {
     failing: bool,
     watch: Watch,
     batches_until_sweep: u32,
-    /// Records in the log that are not folded into the database.
+    /// Bytes in the log that are not folded into the database, roughly.
     unfolded: usize,
 }
 
@@ -177,7 +179,8 @@ impl Writer {
             self.look_after_files();
             if !taken.entries.is_empty() {
                 let bytes: usize = taken.entries.iter().map(Entry::weight).sum();
-                self.unfolded += taken.entries.len() + bytes / BYTES_PER_RECORD;
+                let records = taken.entries.len() * BYTES_PER_RECORD;
+                self.unfolded += BYTES_PER_TRANSACTION + records + bytes;
                 self.write(taken.entries);
             } else if self.failing && self.unsynced.is_empty() {
                 self.probe();

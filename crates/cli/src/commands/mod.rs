@@ -7,6 +7,7 @@ mod exec;
 mod explain;
 mod fake_provider;
 mod policy;
+mod providers;
 mod serve;
 mod status;
 mod tasks;
@@ -30,6 +31,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Escalations(escalations) => escalations::run(&place, escalations, json).await,
         Command::Audit(audit) => audit::run(&place, audit, json),
         Command::Policy(policy) => policy::run(&policy, json),
+        Command::Providers(providers) => providers::run(&providers, json),
         Command::Demo(demo) => demo::run(demo, json).await,
         Command::FakeProvider(fake) => fake_provider::run(fake).await,
         Command::Explain { code } => explain::run(&code),

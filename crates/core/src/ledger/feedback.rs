@@ -51,6 +51,11 @@ pub(super) struct Refusal<'a> {
     pub(super) readings: &'a [Reading],
 }
 
+/// How a reading calls its limit: two of one dimension are two limits.
+fn label_of(reading: &Reading) -> &str {
+    reading.name.as_deref().unwrap_or(&reading.dimension)
+}
+
 impl ScopeLedger {
     /// A reading of what this scope has left of a dimension. `accepted` says whether
     /// its call was.
@@ -104,7 +109,14 @@ impl ScopeLedger {
 
     /// The limiter that a reading is about.
     fn limiter_of(&self, reading: &Reading) -> Option<usize> {
-        let alike = |limiter: &&Limiter| limiter.label() == reading.dimension;
+        let label = label_of(reading);
+        // What is declared has no name but what it counts and its window.
+        let is_declared = |limiter: &Limiter| {
+            limiter.origin() == Origin::Declared
+                && limiter.dimension().word() == reading.dimension
+                && Some(limiter.quota().window) == reading.window
+        };
+        let alike = |limiter: &&Limiter| limiter.label() == label || is_declared(limiter);
         let named = |limiter: &Limiter| {
             limiter.window_is_named() && Some(limiter.quota().window) == reading.window
         };
@@ -156,7 +168,7 @@ impl ScopeLedger {
             }
             _ => return None,
         };
-        self.limiters.push(limiter.labelled(&reading.dimension));
+        self.limiters.push(limiter.labelled(label_of(reading)));
         let index = self.limiters.len() - 1;
         if dimension == Dimension::Requests {
             self.limiters[index].seed(now, self.history.iter());

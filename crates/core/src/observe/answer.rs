@@ -1,14 +1,15 @@
-//! The one entry: a head and, for errors, what its body said, become [`Facts`].
+//! The one entry: a head and what its body said become [`Facts`].
 //!
 //! Readings of a cached answer (`Age` above zero) describe the past and are
 //! left out, as the IETF drafts ask.
 
 use super::dialect::Dialect;
-use super::errors::{self, ErrorBody, ErrorRule};
+use super::errors::{self, Case, ErrorBody, ErrorRule};
+use super::gather::{Gathered, gather};
+use super::kind::{self, Return};
+use super::told::Told;
 use super::wait::{self, Said};
-use super::{
-    AnsweredAt, Facts, Malformed, Meaning, Reading, prose, quantity, readings, text, values,
-};
+use super::{AnsweredAt, Asides, Facts, Kind, Malformed, Meaning, Reading, prose};
 use crate::time::WallTime;
 
 /// Longest [`Facts::error_code`], in bytes.
@@ -16,16 +17,37 @@ pub const CODE_BYTES_MAX: usize = 100;
 /// Longest [`Facts::error_message`], in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 300;
 
-/// Reads one answer.
-///
-/// `headers` are the fields in the order of the answer, names in any case.
-/// `body` is what was found in an error body or error event; `None` for an
-/// answer that is no error as far as its body says. `rules` are the provider's
-/// own, then the generic ones. `answered_at` is the wall clock when the head
-/// arrived; it is used only where the answer has no `Date`.
-///
-/// Never panics, whatever the bytes; everything in the result is bounded. Cost:
-/// O(fields × log rules of the dialect), for errors plus O(rules × message).
+/// A limit is nearly used up from this share, in thousandths (R-PREDICT-2).
+const NEAR_PERMILLE: u64 = 800;
+
+/// A value in the body of an answer. Found outside: the core reads no JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyValue {
+    /// The place of its rule in [`Dialect::body_fields`].
+    pub rule: usize,
+    /// How its limit is called, where the rule has a name.
+    pub name: Option<String>,
+    /// The value as text.
+    pub text: String,
+}
+
+/// One answer, as it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// Its status.
+    pub status: u16,
+    /// Its fields in their order, names in any case.
+    pub headers: &'a [(&'a str, &'a [u8])],
+    /// What was found in an error body or error event; `None` for an answer that
+    /// is no error as far as its body says.
+    pub error: Option<ErrorBody<'a>>,
+    /// What was found in the body at the places that the dialect names.
+    pub values: &'a [BodyValue],
+    /// The wall clock when the head arrived; used only where the answer has no `Date`.
+    pub arrived: WallTime,
+}
+
+/// Reads an answer of whose body nothing but the error is known; see [`read_answer`].
 pub fn read(
     status: u16,
     headers: &[(&str, &[u8])],
@@ -34,55 +56,132 @@ pub fn read(
     rules: &[ErrorRule],
     answered_at: WallTime,
 ) -> Facts {
-    let at = AnsweredAt::of(headers, answered_at);
+    let answer = Answer {
+        status,
+        headers,
+        error: body.copied(),
+        values: &[],
+        arrived: answered_at,
+    };
+    read_answer(&answer, dialect, rules)
+}
+
+/// Reads one answer. `rules` are the provider's own, then the generic ones.
+///
+/// Never panics, whatever the bytes; everything in the result is bounded. Cost:
+/// O(fields × log rules of the dialect), for errors plus O(rules × message).
+pub fn read_answer(answer: &Answer<'_>, dialect: &Dialect, rules: &[ErrorRule]) -> Facts {
+    let Answer {
+        status, headers, ..
+    } = *answer;
+    let at = AnsweredAt::of(headers, answer.arrived);
     let mut malformed = Malformed::default();
-    let header = wait::from_headers(status, headers, dialect, at, &mut malformed);
-    let readings = match is_cached(headers) {
-        true => Vec::new(),
-        false => readings::read(headers, dialect, at, &mut malformed),
+    let Gathered {
+        readings,
+        asides,
+        told,
+    } = gather(answer, dialect, at, &mut malformed);
+    let header = wait::from_headers(status, headers, told.header_wait, at, &mut malformed);
+    let mut asides = Asides {
+        limits: asides,
+        figures: told.figures,
+        whose: None,
     };
     let mut facts = Facts {
         readings,
+        retry_after: header.map(|(wait, _)| wait),
+        retry_source: header.map(|(_, source)| source),
+        malformed: malformed.0,
         ..Facts::bare(status, Meaning::Ok)
     };
-    let mut wait = header;
-    if let Some(error) = errors::error(status, body) {
-        let verdict = errors::judge(&error, rules);
-        facts.meaning = explained(status, verdict.meaning, facts.exhausted());
-        let exhausted = facts.exhausted().filter(|_| facts.meaning.is_limit());
-        wait = Said {
-            header,
-            body: body.and_then(|body| body.retry_after),
-            message: prose::wait(&error.message, dialect.message_clock(), at),
-            exhausted: exhausted.and_then(|reading| wait::until_reset(headers, dialect, reading)),
-            documented: verdict.wait,
+    let own = Case::of(status, answer.error.as_ref(), &told);
+    let is_error = own.is_some();
+    let Some(mut case) = own.or_else(|| Case::of_members(status, &told)) else {
+        facts.kind = kind_of_success(&facts.readings, &told);
+        facts.beside = asides.boxed();
+        return facts;
+    };
+    let said = Said {
+        header,
+        body: (answer.error.and_then(|body| body.retry_after)).max(told.body_wait),
+        message: prose::wait(&case.message, dialect.message_clock(), at),
+        ..Said::default()
+    };
+    let named = said.decide().map(|(wait, _)| wait);
+    case.wait = named;
+    case.readings = &facts.readings;
+    case.asides = &asides.limits;
+    let ruled = errors::judge(&case, rules);
+    if ruled.is_none() && !is_error {
+        facts.kind = kind_of_success(&facts.readings, &told);
+        facts.beside = asides.boxed();
+        return facts;
+    }
+    let by_rule = ruled.is_some();
+    let verdict = ruled.unwrap_or_else(|| errors::by_status(case.status));
+    let exhausted = facts.exhausted();
+    let kind = match (status, verdict.kind, exhausted) {
+        // A 403 that nothing explains, with a limit used up in its own headers,
+        // is that limit (GitHub's primary limit looks like this).
+        (403, Kind::Permission, Some(_)) if !by_rule => Kind::RateLimited,
+        (_, kind, _) => kind,
+    };
+    let meaning = kind.meaning(case.status);
+    let exhausted = exhausted.filter(|_| meaning.is_limit());
+    let reset = exhausted.and_then(|reading| wait::until_reset(headers, dialect, reading));
+    let wait = Said {
+        exhausted: reset,
+        documented: verdict.wait,
+        ..said
+    }
+    .decide();
+    let back = Return { named, reset };
+    let advice = verdict.advice.or_else(|| kind::advice(kind, back));
+    let of_limit = exhausted.map(|reading| reading.reach);
+    let reach = match verdict.names_the_limit {
+        true => verdict.reach.or(of_limit),
+        false => of_limit.or(verdict.reach),
+    };
+    let reach = reach.unwrap_or_else(|| errors::usual_reach(meaning));
+    let (code, message) = match is_error {
+        true => (code(&case.body), message(&case.body, meaning)),
+        false => (None, None),
+    };
+    asides.whose = verdict.whose.map(str::to_owned);
+    Facts {
+        meaning,
+        kind,
+        advice,
+        retry_after: wait.map(|(wait, _)| wait),
+        retry_source: wait.map(|(_, source)| source),
+        reach,
+        beside: asides.boxed(),
+        error_code: code,
+        error_message: message,
+        ..facts
+    }
+}
+
+/// What an answer is that is no error.
+fn kind_of_success(readings: &[Reading], told: &Told) -> Kind {
+    let is_near = |reading: &Reading| match (reading.remaining, reading.limit) {
+        (Some(left), Some(limit)) => {
+            let used = u128::from(limit.saturating_sub(left)) * 1_000;
+            u128::from(limit) * u128::from(NEAR_PERMILLE) <= used
         }
-        .decide();
-        let reach = exhausted.map(|reading| reading.reach).or(verdict.reach);
-        facts.reach = reach.unwrap_or_else(|| errors::usual_reach(facts.meaning));
-        facts.error_code = body.and_then(code);
-        facts.error_message = body.and_then(|body| message(body, facts.meaning));
+        _ => false,
+    };
+    let share = told.figures.used_permille;
+    if told.replayed == Some(true) {
+        Kind::Replayed
+    } else if told.near_limit == Some(true)
+        || share.is_some_and(|share| NEAR_PERMILLE <= share)
+        || readings.iter().any(is_near)
+    {
+        Kind::NearLimit
+    } else {
+        Kind::Ok
     }
-    facts.retry_after = wait.map(|(wait, _)| wait);
-    facts.retry_source = wait.map(|(_, source)| source);
-    facts.malformed = malformed.0;
-    facts
-}
-
-/// A 403 that nothing explains, with a limit used up in its own headers, is
-/// that limit (GitHub's primary limit looks like this).
-fn explained(status: u16, meaning: Meaning, exhausted: Option<&Reading>) -> Meaning {
-    match (status, meaning, exhausted) {
-        (403, Meaning::CallerError, Some(_)) => Meaning::RateLimited,
-        _ => meaning,
-    }
-}
-
-/// Whether a cache gave this answer some time after the provider did.
-fn is_cached(headers: &[(&str, &[u8])]) -> bool {
-    values(headers, "age")
-        .filter_map(|age| quantity::whole(text(age)?))
-        .any(|age| age > 0)
 }
 
 /// The code for people and for the breaker: the most specific that is not only
@@ -238,7 +337,7 @@ mod tests {
         ) {
             let dialect = generic();
             let name = |at: usize| match dialect.fields().get(at) {
-                Some(rule) => rule.header.as_str(),
+                Some(rule) => rule.place.label(),
                 None => ["retry-after", "date", "age", "x", ""][at % 5],
             };
             let headers: Vec<_> = fields.iter().map(|(at, v)| (name(*at), &v[..])).collect();

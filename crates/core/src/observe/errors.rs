@@ -2,19 +2,23 @@
 //!
 //! The same status says "wait two seconds" and "wait until next month"; the
 //! code in the body tells them apart far more often than the status does. So an
-//! [`ErrorRule`] names any of status, code (or type) and a piece of the message;
-//! of a list of rules the first that matches decides. A provider's own rules
-//! stand before the generic ones. Where no rule matches, the status decides:
+//! [`ErrorRule`] names any of status, code (or type) and a piece of the message,
+//! and of what else the answer says: a further code, a limit that is used up or
+//! grants nothing, a long wait, a refused member of a batch. All that a rule
+//! asks for must hold; of a list of rules the first that matches decides. A
+//! provider's own rules stand before the generic ones. Where no rule matches,
+//! the status decides:
 //!
-//! | status | meaning |
+//! | status | kind |
 //! |---|---|
 //! | below 400 | ok |
-//! | 401 | credential |
-//! | 402 | billing |
+//! | 401, 402, 403 | credential, billing, permission |
+//! | 408, 504 | outcome unknown: a time-out, a repeat may help |
 //! | 413 | too large |
+//! | 421, 425, other 5xx, nonsense | provider error: a repeat may help |
+//! | 423 | lock conflict |
 //! | 429 | rate limited |
 //! | 503, 529 | overloaded |
-//! | 408, 421, 425, other 5xx, nonsense | provider error: a repeat may help |
 //! | other 4xx | caller error: a repeat never helps |
 //!
 //! An error under a success status (a stream whose first event is an error, a
@@ -24,7 +28,9 @@
 
 use std::fmt;
 
-use super::{Meaning, Reach};
+pub use super::rule::ErrorRule;
+use super::told::Told;
+use super::{Advice, Kind, Meaning, Reach, Reading};
 use crate::time::Span;
 
 /// Longest message that is searched, in bytes; the rest is not looked at.
@@ -58,110 +64,92 @@ impl fmt::Debug for ErrorBody<'_> {
     }
 }
 
-/// One row of an error table. What is `None` is not asked for; a rule that asks
-/// for nothing matches nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrorRule {
-    /// The status of the answer, or under a success status that of the body.
-    pub status: Option<u16>,
-    /// The code or the type, whatever its case.
-    pub code: Option<String>,
-    /// A piece of the message, whatever its case.
-    pub message: Option<String>,
-    /// What it means.
-    pub meaning: Meaning,
-    /// Whose limit it is; `None` leaves it to the readings and the meaning.
-    pub reach: Option<Reach>,
-    /// How long to wait where the answer does not say and the documentation does.
-    pub wait: Option<Span>,
-}
-
-impl ErrorRule {
-    /// Whether the rule asks for anything.
-    pub fn asks(&self) -> bool {
-        self.status.is_some() || self.code.is_some() || self.message.is_some()
-    }
-
-    fn matches(&self, error: &Error<'_>) -> bool {
-        let status = self.status.is_none_or(|status| status == error.status);
-        let code = self.code.as_deref().is_none_or(|code| {
-            [error.body.code, error.body.kind]
-                .into_iter()
-                .flatten()
-                .any(|known| known.eq_ignore_ascii_case(code))
-        });
-        let message = self
-            .message
-            .as_deref()
-            .is_none_or(|piece| contains(&error.message, piece));
-        self.asks() && status && code && message
-    }
-}
-
-/// An error that is being judged.
-pub(crate) struct Error<'a> {
+/// An error that is being judged, with everything that rules can ask for.
+pub(crate) struct Case<'a> {
     /// The status that rules ask for.
-    status: u16,
-    body: ErrorBody<'a>,
+    pub(crate) status: u16,
+    pub(crate) body: ErrorBody<'a>,
     /// The message in lower case, bounded.
     pub(crate) message: String,
-}
-
-/// What the table says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    pub(crate) meaning: Meaning,
-    pub(crate) reach: Option<Reach>,
+    pub(crate) told: &'a Told,
+    pub(crate) readings: &'a [Reading],
+    pub(crate) asides: &'a [Reading],
+    /// The wait that the answer names.
     pub(crate) wait: Option<Span>,
 }
 
-/// The error in an answer, if there is one: a status from 400, or an error body.
-pub(crate) fn error<'a>(status: u16, body: Option<&ErrorBody<'a>>) -> Option<Error<'a>> {
-    if status < 400 && body.is_none() {
-        return None;
+/// What the table says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict<'r> {
+    pub(crate) kind: Kind,
+    pub(crate) reach: Option<Reach>,
+    /// The rule names the limit that is used up, so it knows best whose it is.
+    pub(crate) names_the_limit: bool,
+    pub(crate) whose: Option<&'r str>,
+    pub(crate) wait: Option<Span>,
+    pub(crate) advice: Option<Advice>,
+}
+
+impl<'a> Case<'a> {
+    /// The error in an answer, if there is one: a status from 400, or an error body.
+    pub(crate) fn of(
+        status: u16,
+        body: Option<&ErrorBody<'a>>,
+        told: &'a Told,
+    ) -> Option<Case<'a>> {
+        if status < 400 && body.is_none() {
+            return None;
+        }
+        let mut body = body.copied().unwrap_or_default();
+        body.code = told.code.as_deref().or(body.code);
+        body.kind = told.kind.as_deref().or(body.kind);
+        body.message = told.message.as_deref().or(body.message);
+        body.status = told.status.or(body.status);
+        Some(Case::new(status, body, told))
     }
-    let body = body.copied().unwrap_or_default();
-    let status = if status < 400 {
-        body.status.unwrap_or(status)
-    } else {
-        status
-    };
-    let message = clip(body.message.unwrap_or(""), MESSAGE_BYTES_MAX).to_ascii_lowercase();
-    Some(Error {
-        status,
-        body,
-        message,
+
+    /// An answer that is no error as a whole, judged for the sake of its members.
+    pub(crate) fn of_members(status: u16, told: &'a Told) -> Option<Case<'a>> {
+        let is_batch = status < 400 && !told.parts.is_empty();
+        is_batch.then(|| Case::new(status, ErrorBody::default(), told))
+    }
+
+    fn new(status: u16, body: ErrorBody<'a>, told: &'a Told) -> Case<'a> {
+        let of_body = body.status.filter(|_| status < 400);
+        Case {
+            status: of_body.unwrap_or(status),
+            message: clip(body.message.unwrap_or(""), MESSAGE_BYTES_MAX).to_ascii_lowercase(),
+            body,
+            told,
+            readings: &[],
+            asides: &[],
+            wait: None,
+        }
+    }
+}
+
+/// The first rule that matches. Cost: O(rules × message).
+pub(crate) fn judge<'r>(case: &Case<'_>, rules: &'r [ErrorRule]) -> Option<Verdict<'r>> {
+    let rule = rules.iter().find(|rule| rule.matches(case))?;
+    Some(Verdict {
+        kind: rule.kind,
+        reach: rule.reach,
+        names_the_limit: rule.exhausted.is_some(),
+        whose: rule.whose.as_deref(),
+        wait: rule.wait,
+        advice: rule.advice,
     })
 }
 
-/// The first rule that matches, else the table of statuses. Cost: O(rules × message).
-pub(crate) fn judge(error: &Error<'_>, rules: &[ErrorRule]) -> Verdict {
-    match rules.iter().find(|rule| rule.matches(error)) {
-        Some(rule) => Verdict {
-            meaning: rule.meaning,
-            reach: rule.reach,
-            wait: rule.wait,
-        },
-        None => Verdict {
-            meaning: by_status(error.status),
-            reach: None,
-            wait: None,
-        },
-    }
-}
-
-/// What a status alone means, given that the answer is an error.
-const fn by_status(status: u16) -> Meaning {
-    match status {
-        401 => Meaning::Credential,
-        402 => Meaning::Billing,
-        408 | 421 | 425 => Meaning::ProviderError,
-        413 => Meaning::TooLarge,
-        429 => Meaning::RateLimited,
-        503 | 529 => Meaning::Overloaded,
-        // Below 400 only with an error body that no rule knows.
-        0..=499 => Meaning::CallerError,
-        500.. => Meaning::ProviderError,
+/// What is said by no rule but by the status alone.
+pub(crate) const fn by_status(status: u16) -> Verdict<'static> {
+    Verdict {
+        kind: Kind::of_status(status),
+        reach: None,
+        names_the_limit: false,
+        whose: None,
+        wait: None,
+        advice: None,
     }
 }
 
@@ -181,16 +169,6 @@ pub(crate) fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// Whether a text in lower case holds a piece in any case, without a copy.
-fn contains(lower: &str, piece: &str) -> bool {
-    let piece = piece.as_bytes();
-    !piece.is_empty()
-        && lower
-            .as_bytes()
-            .windows(piece.len())
-            .any(|part| part.eq_ignore_ascii_case(piece))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,7 +185,11 @@ mod tests {
     }
 
     fn meaning(status: u16, body: Option<&ErrorBody<'_>>, rules: &[ErrorRule]) -> Meaning {
-        error(status, body).map_or(Meaning::Ok, |error| judge(&error, rules).meaning)
+        let told = Told::default();
+        Case::of(status, body, &told).map_or(Meaning::Ok, |case| {
+            let verdict = judge(&case, rules).unwrap_or_else(|| by_status(case.status));
+            verdict.kind.meaning(case.status)
+        })
     }
 
     #[track_caller]
@@ -358,25 +340,20 @@ mod tests {
 
     #[test]
     fn the_first_rule_that_matches_decides() {
-        let verdict = |rules: &[ErrorRule]| {
+        let reach = |rules: &[ErrorRule]| {
             let body = body("rate_limit_exceeded", "tokens", "Limit reached for gpt-4o");
-            judge(&error(429, Some(&body)).unwrap(), rules)
+            let told = Told::default();
+            let case = Case::of(429, Some(&body), &told).unwrap();
+            judge(&case, rules).unwrap().reach
         };
         let own_first = [openai_rules(), generic_rules()].concat();
-        assert_eq!(verdict(&own_first).reach, Some(Reach::Model));
-        assert_eq!(verdict(&generic_rules()).reach, None);
+        assert_eq!(reach(&own_first), Some(Reach::Model));
+        assert_eq!(reach(&generic_rules()), None);
     }
 
     #[test]
     fn a_rule_that_asks_for_nothing_matches_nothing() {
-        let empty = ErrorRule {
-            status: None,
-            code: None,
-            message: None,
-            meaning: Meaning::Billing,
-            reach: None,
-            wait: None,
-        };
+        let empty = ErrorRule::of(Kind::Billing);
         assert_eq!(
             meaning(500, None, std::slice::from_ref(&empty)),
             Meaning::ProviderError

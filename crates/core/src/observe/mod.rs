@@ -11,8 +11,10 @@
 //! | `dates` | HTTP-dates and RFC 3339 times |
 //! | `retry_after` | `Retry-After` |
 //! | `structured`, `ratelimit_fields` | the `RateLimit` fields of the IETF drafts |
-//! | `dialect`, `readings`, `limit` | vendors' fields, described by data |
-//! | `errors` | what an error means, described by data |
+//! | `pairs`, `sign` | `key=value; key=value`, and yes, no, shares and codes |
+//! | `field`, `unit`, `name`, `dialect` | vendors' fields, described by data |
+//! | `gather`, `readings`, `limit`, `told` | from fields to limits, codes and signs |
+//! | `rule`, `errors`, `kind` | what an error is, described by data, and what helps |
 //! | `prose` | a wait that is only written in an error message |
 //! | `wait` | which of several waits counts |
 //!
@@ -47,20 +49,31 @@ mod answer;
 mod dates;
 pub mod dialect;
 pub mod errors;
+mod field;
+mod gather;
+mod kind;
 mod limit;
+mod name;
+mod pairs;
 mod prose;
 mod quantity;
 mod ratelimit_fields;
 mod readings;
 pub mod retry_after;
+mod rule;
+mod sign;
 mod structured;
 pub mod tables;
+mod told;
+mod unit;
 mod wait;
 
-pub use answer::{CODE_BYTES_MAX, MESSAGE_BYTES_MAX, read};
+pub use answer::{Answer, BodyValue, CODE_BYTES_MAX, MESSAGE_BYTES_MAX, read, read_answer};
 pub use dialect::Dialect;
 pub use errors::{ErrorBody, ErrorRule};
+pub use kind::{Advice, Kind};
 pub use readings::READINGS_MAX;
+pub use told::Figures;
 
 use crate::time::{Span, WallTime};
 
@@ -123,6 +136,8 @@ words! {
 pub struct Reading {
     /// What it counts: `requests`, `tokens`, `input_tokens`, …
     pub dimension: String,
+    /// How the provider or its preset calls it, where several count the same.
+    pub name: Option<String>,
     /// Whose limit it is.
     pub reach: Reach,
     /// Units per window.
@@ -134,10 +149,54 @@ pub struct Reading {
     /// Whether `reset_after` says when a bucket will be full again, and not when a
     /// window ends.
     pub refills: bool,
+    /// Until the call that was refused would fit, where the answer says what it asked for.
+    pub fits_after: Option<Span>,
     /// Length of the window, where the provider states or documents it.
     pub window: Option<Span>,
     /// In words: `RateLimit header`, `x-ratelimit-remaining-requests`, …
     pub source: &'static str,
+}
+
+impl Reading {
+    /// How it is called.
+    pub fn label(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.dimension)
+    }
+
+    /// When it stops to stand in the way, as far as the provider says.
+    fn back_after(&self) -> Option<Span> {
+        self.fits_after.or(self.reset_after)
+    }
+
+    /// Whether it stood in the way of the call.
+    fn is_used_up(&self) -> bool {
+        self.remaining == Some(0) || self.fits_after.is_some()
+    }
+}
+
+/// What an answer said that people want to know and nothing is decided by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asides {
+    /// Limits that nobody is paced by: announced and not enforced, or of size zero,
+    /// which is how providers say that nothing is granted.
+    pub limits: Vec<Reading>,
+    /// Figures that describe no limit.
+    pub figures: Figures,
+    /// In the preset's words, whose limit refused.
+    pub whose: Option<String>,
+}
+
+impl Asides {
+    const NONE: &'static Asides = &Asides {
+        limits: Vec::new(),
+        figures: Figures::NONE,
+        whose: None,
+    };
+
+    /// Boxed, if there is anything in them: few answers have any.
+    fn boxed(self) -> Option<Box<Asides>> {
+        (self != *Asides::NONE).then(|| Box::new(self))
+    }
 }
 
 /// Everything that one answer said.
@@ -147,6 +206,10 @@ pub struct Facts {
     pub status: u16,
     /// What it means.
     pub meaning: Meaning,
+    /// The same in the finest words, for people, presets and metrics.
+    pub kind: Kind,
+    /// What helps; `None` where nothing has to be helped.
+    pub advice: Option<Advice>,
     /// How long to wait before the next call, if the provider said so. Zero and
     /// past hints are `Some(Span::ZERO)`; absent or malformed ones are `None`.
     pub retry_after: Option<Span>,
@@ -156,6 +219,8 @@ pub struct Facts {
     pub reach: Reach,
     /// The limits it described, most exact form first.
     pub readings: Vec<Reading>,
+    /// What it said beside that; see [`Facts::asides`].
+    pub beside: Option<Box<Asides>>,
     /// The provider's own error code, lower case, at most 100 bytes.
     pub error_code: Option<String>,
     /// The provider's own sentence about the error, at most 300 bytes, control characters replaced.
@@ -172,10 +237,13 @@ impl Facts {
         Facts {
             status,
             meaning,
+            kind: Kind::of(meaning),
+            advice: None,
             retry_after: None,
             retry_source: None,
             reach: Reach::Account,
             readings: Vec::new(),
+            beside: None,
             error_code: None,
             error_message: None,
             operation_id: None,
@@ -183,15 +251,18 @@ impl Facts {
         }
     }
 
+    /// What the answer said that nothing is decided by.
+    pub fn asides(&self) -> &Asides {
+        self.beside.as_deref().unwrap_or(Asides::NONE)
+    }
+
     /// The limit that is used up and takes longest to come back: of several
     /// limits in one answer, this one decides (a token refusal also carries the
-    /// reset of the requests, which is not the one to wait for).
+    /// reset of the requests, which is not the one to wait for). A bucket with too
+    /// little left for the call counts like an empty one.
     pub fn exhausted(&self) -> Option<&Reading> {
-        let used_up = self
-            .readings
-            .iter()
-            .filter(|reading| reading.remaining == Some(0));
-        used_up.max_by_key(|reading| reading.reset_after)
+        let used_up = self.readings.iter().filter(|reading| reading.is_used_up());
+        used_up.max_by_key(|reading| reading.back_after())
     }
 
     /// The status that `retry_statuses` of the policy speak of: a preset may

@@ -59,6 +59,14 @@ pub(crate) fn whole_below(text: &str) -> Option<u64> {
     Some(split(text)?.whole.min(u128::from(u64::MAX)) as u64)
 }
 
+/// A whole or decimal number of units used or asked for, rounded **up**.
+pub(crate) fn whole_above(text: &str) -> Option<u64> {
+    let number = split(text)?;
+    let more = number.fraction.bytes().any(|b| b != b'0');
+    let above = number.whole.saturating_add(u128::from(more));
+    Some(above.min(u128::from(u64::MAX)) as u64)
+}
+
 /// Whether the text is a negative number: providers write `-1` for "no value".
 pub(crate) fn is_negative(text: &str) -> bool {
     text.strip_prefix('-')

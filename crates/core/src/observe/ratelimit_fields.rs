@@ -15,12 +15,13 @@
 //!            RateLimit-Policy    = policy *( "," policy )     "day";q=1000;w=86400
 //!
 //! policy = limit ";w=" seconds / name ";q=" limit [ ";w=" seconds ] [ ";qu=" unit ] [ ";pk=" key ]
-//! state  = name ";r=" remaining [ ";t=" seconds ] [ ";pk=" key ]
+//! state  = name [ ";r=" remaining ] [ ";t=" seconds ] [ ";pk=" key ]
 //! name   = string / token                             ; the drafts' own examples use both
 //! ```
 //!
-//! A field that does not parse is ignored whole. A state without `r` and a
-//! policy without `q` lack what they need and are ignored alone.
+//! A field that does not parse is ignored whole. A policy without `q` lacks what
+//! it needs and is ignored alone. The drafts ask for `r`; Atlassian leaves it out
+//! while much is left, so a state without it says only when its window ends.
 //!
 //! Worked: `RateLimit-Policy: "day";q=1000;w=86400` beside
 //! `RateLimit: "day";r=100;t=36000` is one reading: 100 of 1000 left in a window
@@ -128,12 +129,17 @@ fn state(item: &Item) -> Option<State> {
     let Bare::Text(name) = &item.value else {
         return None;
     };
-    Some(State {
+    let remaining = match item.parameter("r") {
+        Some(remaining) => Some(natural(remaining)?),
+        None => None,
+    };
+    let state = State {
         name: Some(clip(name)),
         limit: item.parameter("q").and_then(natural),
-        remaining: Some(item.parameter("r").and_then(natural)?),
+        remaining,
         reset: item.parameter("t").and_then(natural).map(Span::from_secs),
-    })
+    };
+    (state.remaining.is_some() || state.reset.is_some()).then_some(state)
 }
 
 fn natural(value: &Bare) -> Option<u64> {
@@ -160,28 +166,29 @@ pub(crate) fn join(states: Vec<State>, mut policies: Vec<Policy>, reach: Reach) 
         let policy = at.map(|at| policies.remove(at));
         readings.push(Reading {
             dimension: dimension(policy.as_ref()),
+            name: state.name,
             reach,
             limit: state.limit.or_else(|| policy.as_ref().map(|p| p.quota)),
             remaining: state.remaining,
             reset_after: state.reset,
             refills: false,
+            fits_after: None,
             window: policy.and_then(|p| p.window),
             source: SOURCE,
         });
     }
     readings.extend(policies.into_iter().map(|policy| Reading {
         dimension: dimension(Some(&policy)),
+        name: policy.name,
         reach,
         limit: Some(policy.quota),
         remaining: None,
         reset_after: None,
         refills: false,
+        fits_after: None,
         window: policy.window,
         source: SOURCE,
     }));
-    // A limit of zero is how providers say "none granted" or "not known";
-    // nothing can be paced by it.
-    readings.retain(|reading| reading.limit != Some(0));
     readings
 }
 
@@ -305,7 +312,7 @@ mod tests {
     #[test]
     fn what_lacks_a_needed_parameter_is_ignored_alone() {
         check(
-            r#"quota;t=1, "ok";r=3"#,
+            r#"quota;pk=:aa==:, "ok";r=3"#,
             r#"quota;w=1, "ok";q=9"#,
             &["3/9 - - requests"],
         );
@@ -328,11 +335,11 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_zero_is_no_reading() {
+    fn a_state_that_leaves_out_what_is_left_still_says_when_its_window_ends() {
         check(
-            "limit=0, remaining=0, reset=20",
-            "15;w=20",
-            &["-/15 - 20s requests"],
+            r#""global-app-quota";t=240"#,
+            r#""global-app-quota";q=80000;w=3600"#,
+            &["-/80000 240s 3600s requests"],
         );
     }
 

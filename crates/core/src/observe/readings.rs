@@ -1,54 +1,69 @@
-//! Header fields become readings: what belongs to one limit is put together.
+//! Fields become readings: what belongs to one limit is put together.
 //!
-//! Fields of one family, dimension and reach describe one limit: what
+//! Fields of one family, dimension, reach and name describe one limit: what
 //! `x-ratelimit-limit-tokens`, `-remaining-tokens` and `-reset-tokens` say is
 //! one [`Reading`]. Families stay apart, because a server that sends two of
 //! them may mean two limits.
+//!
+//! What nobody is paced by is kept apart as well: limits that are announced and
+//! not enforced, and those of which nothing is granted.
 
-use super::dialect::{Dialect, FieldRule, What};
+use super::dialect::{FieldRule, Standing, What, fill_name};
 use super::limit::Limit;
-use super::{AnsweredAt, Malformed, Reach, Reading, ratelimit_fields as ietf, text};
+use super::{AnsweredAt, Reading, ratelimit_fields as ietf};
 
 /// Most readings of one answer; a provider with more limits is read in part.
 pub const READINGS_MAX: usize = 32;
 
-/// Reads every field that the dialect knows, the fullest readings first. Cost:
-/// O(fields × log rules).
-pub(crate) fn read(
-    headers: &[(&str, &[u8])],
-    dialect: &Dialect,
-    at: AnsweredAt,
-    malformed: &mut Malformed,
-) -> Vec<Reading> {
-    let mut limits: Vec<Limit<'_>> = Vec::new();
-    let mut structured: Vec<Structured<'_>> = Vec::new();
-    for (name, value) in headers {
-        let Some(rule) = dialect.rule(name) else {
-            continue;
-        };
-        let taken = text(value).and_then(|value| match rule.what {
-            What::Retry => Some(()),
-            What::State | What::Policy => match Structured::of(&mut structured, rule) {
+/// The limits of one answer while its fields come in.
+#[derive(Default)]
+pub(crate) struct Limits<'a> {
+    limits: Vec<Limit<'a>>,
+    structured: Vec<Structured<'a>>,
+}
+
+impl<'a> Limits<'a> {
+    /// Takes one value. `None` if it does not match its grammar; what is beyond
+    /// the bound is not read.
+    pub(crate) fn take(
+        &mut self,
+        rule: &'a FieldRule,
+        name: Option<String>,
+        value: &str,
+        at: AnsweredAt,
+    ) -> Option<()> {
+        match rule.what {
+            What::State | What::Policy => match Structured::of(&mut self.structured, rule) {
                 Some(pair) => pair.take(rule.what, value),
                 None => Some(()),
             },
-            _ => match Limit::of(&mut limits, rule) {
+            _ => match Limit::of(&mut self.limits, rule, name) {
                 Some(limit) => limit.take(rule, value, at),
                 None => Some(()),
             },
-        });
-        if taken.is_none() {
-            malformed.note(&rule.header);
         }
     }
-    let mut readings = finish(limits, structured);
-    // Stable: among equals the order of the answer stays.
-    readings.sort_by_key(|reading| std::cmp::Reverse(known(reading)));
-    readings.truncate(READINGS_MAX);
-    readings
+
+    /// The readings that calls are paced by, and those beside them; of each the
+    /// fullest first.
+    pub(crate) fn finish(self) -> (Vec<Reading>, Vec<Reading>) {
+        let mut all = put_together(self.limits, self.structured);
+        // Stable: among equals the order of the answer stays.
+        all.sort_by_key(|(_, reading)| std::cmp::Reverse(known(reading)));
+        all.truncate(READINGS_MAX);
+        let counts = |(standing, reading): &(Standing, Reading)| {
+            *standing == Standing::Enforced && reading.limit != Some(0)
+        };
+        let (readings, asides): (Vec<_>, Vec<_>) = all.into_iter().partition(counts);
+        let bare = |all: Vec<(Standing, Reading)>| all.into_iter().map(|(_, r)| r).collect();
+        (bare(readings), bare(asides))
+    }
 }
 
-fn finish(limits: Vec<Limit<'_>>, structured: Vec<Structured<'_>>) -> Vec<Reading> {
+fn put_together(
+    limits: Vec<Limit<'_>>,
+    structured: Vec<Structured<'_>>,
+) -> Vec<(Standing, Reading)> {
     let mut readings = Vec::new();
     // The three fields of the older drafts are a state without a name; their
     // policies stand in a field of their own since revision -04.
@@ -56,18 +71,13 @@ fn finish(limits: Vec<Limit<'_>>, structured: Vec<Structured<'_>>) -> Vec<Readin
         .into_iter()
         .partition(|limit| limit.source == ietf::SOURCE);
     let mut old_ietf = old_ietf;
-    for Structured {
-        reach,
-        states,
-        mut policies,
-        ..
-    } in structured
-    {
+    for mut pair in structured {
+        let reach = pair.rule.reach;
         let nameless = old_ietf.iter_mut().find(|limit| limit.reach == reach);
-        if let (true, Some(limit)) = (states.is_empty(), nameless) {
-            limit.policies.append(&mut policies);
+        if let (true, Some(limit)) = (pair.states.is_empty(), nameless) {
+            limit.policies.append(&mut pair.policies);
         }
-        readings.extend(ietf::join(states, policies, reach));
+        readings.extend(pair.finish());
     }
     readings.extend(old_ietf.into_iter().chain(vendor).flat_map(Limit::finish));
     readings
@@ -89,7 +99,7 @@ fn known(reading: &Reading) -> usize {
 /// `RateLimit` and `RateLimit-Policy` of one prefix.
 struct Structured<'a> {
     prefix: &'a str,
-    reach: Reach,
+    rule: &'a FieldRule,
     states: Vec<ietf::State>,
     policies: Vec<ietf::Policy>,
 }
@@ -100,7 +110,8 @@ impl<'a> Structured<'a> {
         all: &'l mut Vec<Structured<'a>>,
         rule: &'a FieldRule,
     ) -> Option<&'l mut Structured<'a>> {
-        let prefix = rule.header.strip_suffix("-policy").unwrap_or(&rule.header);
+        let label = rule.place.label();
+        let prefix = label.strip_suffix("-policy").unwrap_or(label);
         let at = match all.iter().position(|known| known.prefix == prefix) {
             Some(at) => at,
             None if all.len() == READINGS_MAX => return None,
@@ -108,7 +119,7 @@ impl<'a> Structured<'a> {
                 let (states, policies) = (Vec::new(), Vec::new());
                 all.push(Structured {
                     prefix,
-                    reach: rule.reach,
+                    rule,
                     states,
                     policies,
                 });
@@ -129,228 +140,25 @@ impl<'a> Structured<'a> {
         self.policies.truncate(READINGS_MAX);
         Some(())
     }
+
+    fn finish(self) -> Vec<(Standing, Reading)> {
+        let rule = self.rule;
+        let mut readings = ietf::join(self.states, self.policies, rule.reach);
+        for reading in &mut readings {
+            // The field may name a unit of its own; silence means the rule's.
+            if reading.dimension == ietf::REQUESTS {
+                rule.dimension.clone_into(&mut reading.dimension);
+            }
+            if let Some(template) = &rule.name {
+                let own = reading.name.take();
+                let part = |part: &str| own.as_deref().filter(|_| part == "name");
+                reading.name = fill_name(template, part);
+            }
+        }
+        let standing = |reading| (rule.standing, reading);
+        readings.into_iter().map(standing).collect()
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::observe::tables;
-    use crate::time::{Span, WallTime};
-
-    /// 2026-12-01T12:00:00Z.
-    const NOON: AnsweredAt = AnsweredAt(WallTime::from_secs(1_796_126_400));
-
-    fn lines(dialect: &Dialect, fields: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
-        let headers: Vec<_> = fields.iter().map(|(n, v)| (*n, v.as_bytes())).collect();
-        let mut malformed = Malformed::default();
-        let count = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
-        let span = |s: Option<Span>| s.map_or_else(|| "-".to_owned(), |s| s.to_string());
-        let line = |r: &Reading| {
-            let (left, limit) = (count(r.remaining), count(r.limit));
-            let (reset, window) = (span(r.reset_after), span(r.window));
-            format!(
-                "{left}/{limit} {reset} {window} {} ({})",
-                r.dimension, r.source
-            )
-        };
-        let readings = read(&headers, dialect, NOON, &mut malformed);
-        (readings.iter().map(line).collect(), malformed.0)
-    }
-
-    #[track_caller]
-    fn check(fields: &[(&str, &str)], expected: &[&str]) {
-        let (readings, malformed) = lines(&tables::generic(), fields);
-        assert_eq!(readings, expected, "{fields:?}");
-        assert!(malformed.is_empty(), "{malformed:?}");
-    }
-
-    #[test]
-    fn the_three_fields_of_one_limit_are_one_reading() {
-        check(
-            &[
-                ("X-RateLimit-Limit", "120"),
-                ("X-RateLimit-Remaining", "0"),
-                ("X-RateLimit-Reset", "1796126412"),
-            ],
-            &["0/120 12s - requests (X-RateLimit header)"],
-        );
-        check(
-            &[
-                ("ratelimit-limit", "100"),
-                ("ratelimit-remaining", "50"),
-                ("ratelimit-reset", "5"),
-            ],
-            &["50/100 5s - requests (RateLimit header)"],
-        );
-    }
-
-    #[test]
-    fn a_policy_gives_the_old_three_fields_their_window() {
-        let trio = [("ratelimit-remaining", "50"), ("ratelimit-reset", "5")];
-        let inside = [("ratelimit-limit", "5000, 1000;w=3600, 5000;w=86400")];
-        let beside = [
-            ("ratelimit-limit", "5000"),
-            ("ratelimit-policy", "1000;w=3600, 5000;w=86400"),
-        ];
-        let expected = [
-            "50/5000 5s 86400s requests (RateLimit header)",
-            "-/1000 - 3600s requests (RateLimit header)",
-        ];
-        check(&[&trio[..], &inside[..]].concat(), &expected);
-        check(&[&trio[..], &beside[..]].concat(), &expected);
-        check(
-            &[
-                ("x-ratelimit-limit", "10, 10;w=1;name=\"per second\""),
-                ("x-ratelimit-remaining", "9"),
-            ],
-            &["9/10 - 1s requests (X-RateLimit header)"],
-        );
-    }
-
-    #[test]
-    fn the_reading_that_says_most_comes_first() {
-        check(
-            &[
-                ("x-ratelimit-limit-tokens", "9000"),
-                ("x-ratelimit-limit", "60"),
-                ("x-ratelimit-remaining", "5"),
-            ],
-            &[
-                "5/60 - - requests (X-RateLimit header)",
-                "-/9000 - - tokens (X-RateLimit header)",
-            ],
-        );
-    }
-
-    #[test]
-    fn families_stay_apart() {
-        check(
-            &[
-                ("x-ratelimit-remaining", "349"),
-                ("ratelimit", r#""tenant";r=7;t=60"#),
-                ("ratelimit-policy", r#""tenant";q=80;w=3600"#),
-            ],
-            &[
-                "7/80 60s 3600s requests (RateLimit header)",
-                "349/- - - requests (X-RateLimit header)",
-            ],
-        );
-    }
-
-    #[test]
-    fn when_a_bucket_is_full_again_is_no_window() {
-        let bucket = |remaining, reset| {
-            [
-                ("x-ratelimit-limit-requests", "60"),
-                ("x-ratelimit-remaining-requests", remaining),
-                ("x-ratelimit-reset-requests", reset),
-            ]
-        };
-        let source = "requests (X-RateLimit header)";
-        check(&bucket("59", "1s"), &[&format!("59/60 1s - {source}")]);
-        check(&bucket("0", "60s"), &[&format!("0/60 60s - {source}")]);
-        check(&bucket("60", "0s"), &[&format!("60/60 0s - {source}")]);
-    }
-
-    #[test]
-    fn a_documented_window_stands_where_none_is_sent() {
-        check(
-            &[
-                ("anthropic-ratelimit-requests-limit", "50"),
-                ("anthropic-ratelimit-requests-remaining", "0"),
-                ("anthropic-ratelimit-requests-reset", "2026-12-01T12:00:03Z"),
-            ],
-            &["0/50 3s 60s requests (the provider's rate-limit header)"],
-        );
-    }
-
-    #[test]
-    fn a_sentinel_is_no_reading_and_no_error() {
-        check(
-            &[("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0")],
-            &[],
-        );
-        check(
-            &[
-                ("x-ratelimit-limit-tokens", "-1"),
-                ("x-ratelimit-remaining-tokens", "-1"),
-                ("x-ratelimit-reset-tokens", "0"),
-            ],
-            &[],
-        );
-        check(
-            &[("x-ratelimit-limit", "60"), ("x-ratelimit-remaining", "-1")],
-            &["-/60 - - requests (X-RateLimit header)"],
-        );
-    }
-
-    #[test]
-    fn of_repeated_values_the_cautious_one_counts() {
-        check(
-            &[
-                ("x-ratelimit-remaining", "9"),
-                ("x-ratelimit-remaining", "4, 7"),
-                ("x-ratelimit-reset", "3"),
-                ("x-ratelimit-reset", "8"),
-            ],
-            &["4/- 8s - requests (X-RateLimit header)"],
-        );
-    }
-
-    #[test]
-    fn a_moment_alone_is_kept_until_it_has_passed() {
-        check(
-            &[("x-ratelimit-reset", "55")],
-            &["-/- 55s - requests (X-RateLimit header)"],
-        );
-        check(&[("x-ratelimit-reset", "1796126300")], &[]);
-    }
-
-    #[test]
-    fn malformed_fields_are_named_once_and_take_nothing_away() {
-        let (readings, malformed) = lines(
-            &tables::generic(),
-            &[
-                ("X-RateLimit-Limit", "sixty"),
-                ("X-RateLimit-Limit", "many"),
-                ("X-RateLimit-Remaining", "5"),
-                ("X-RateLimit-Reset", "soon"),
-                ("RateLimit", "\"unfinished"),
-                ("Content-Type", "text/\"html"),
-            ],
-        );
-        assert_eq!(readings, ["5/- - - requests (X-RateLimit header)"]);
-        assert_eq!(
-            malformed,
-            ["x-ratelimit-limit", "x-ratelimit-reset", "ratelimit"]
-        );
-    }
-
-    #[test]
-    fn used_of_limit_becomes_what_is_left() {
-        let rule = FieldRule {
-            header: "x-shopify-shop-api-call-limit".into(),
-            dimension: "requests".into(),
-            what: What::UsedOfLimit,
-            unit: crate::observe::dialect::Unit::Auto,
-            reach: Reach::Account,
-            window: None,
-        };
-        let clock = crate::observe::dialect::MessageClock::Unknown;
-        let shopify = Dialect::new(vec![rule], clock).unwrap();
-        let field = |value| [("X-Shopify-Shop-Api-Call-Limit", value)];
-        let source = "requests (the provider's rate-limit header)";
-        assert_eq!(
-            lines(&shopify, &field("32/40")).0,
-            [format!("8/40 - - {source}")]
-        );
-        assert_eq!(
-            lines(&shopify, &field("41/40")).0,
-            [format!("0/40 - - {source}")]
-        );
-        assert_eq!(
-            lines(&shopify, &field("32 of 40")).1,
-            ["x-shopify-shop-api-call-limit"]
-        );
-    }
-}
+mod tests;

@@ -8,23 +8,25 @@
 //! The generic dialect also knows the field names of OpenAI and Anthropic: they
 //! are used by many compatible servers and mean nothing else anywhere.
 
-use super::Meaning::{self, *};
+use super::Kind::{self, *};
 use super::Reach;
 use super::dialect::Unit::{self, Auto, GoDuration, Millis, Rfc3339, Seconds};
-use super::dialect::What::{self, *};
-use super::dialect::{Dialect, FieldRule, MessageClock};
+use super::dialect::What::{
+    self, Asked, Full, Limit, Policy, Remaining, Reset, Restore, Retry, State,
+};
+use super::dialect::{Dialect, FieldRule, MessageClock, Place};
 use super::errors::ErrorRule;
 use crate::time::Span;
 
 /// Header, dimension, what it carries, how times are written.
 type Field = (&'static str, &'static str, What, Unit);
 
-/// Status, code or type, piece of the message, meaning, reach, documented wait.
+/// Status, code or type, piece of the message, kind, reach, documented wait.
 type Row = (
     Option<u16>,
     Option<&'static str>,
     Option<&'static str>,
-    Meaning,
+    Kind,
     Option<Reach>,
     Option<Span>,
 );
@@ -89,6 +91,18 @@ const ANTHROPIC: &[Field] = &[
     ("anthropic-priority-output-tokens-reset", "priority_output_tokens", Full, Rfc3339),
 ];
 
+/// Places in bodies that mean the same wherever they are found: path, dimension,
+/// what it carries, how the limit is called.
+#[rustfmt::skip]
+const BODIES: &[(&str, &str, What, Option<&str>)] = &[
+    ("$.error.details[*].retryDelay", "", Retry, None),
+    ("$.error.availability.retry_after", "", Retry, None),
+    ("$.extensions.cost.throttleStatus.maximumAvailable", "points", Limit, Some("cost_points")),
+    ("$.extensions.cost.throttleStatus.currentlyAvailable", "points", Remaining, Some("cost_points")),
+    ("$.extensions.cost.throttleStatus.restoreRate", "points", Restore, Some("cost_points")),
+    ("$.extensions.cost.requestedQueryCost", "points", Asked, Some("cost_points")),
+];
+
 const MINUTE: Option<Span> = Some(Span::from_secs(60));
 
 /// Any provider: `Retry-After`, `RateLimit` in all revisions, `X-RateLimit-*`.
@@ -104,7 +118,17 @@ pub fn generic() -> Dialect {
         borrowed(OPENAI, None),
         borrowed(OPENAI_PROJECT, None),
         borrowed(ANTHROPIC, MINUTE),
+        bodies(),
     ])
+}
+
+fn bodies() -> Vec<FieldRule> {
+    let rule = |&(path, dimension, what, name): &(&str, &str, What, Option<&str>)| FieldRule {
+        dimension: dimension.to_owned(),
+        name: name.map(str::to_owned),
+        ..FieldRule::new(Place::Body(path.to_owned()), what)
+    };
+    BODIES.iter().map(rule).collect()
 }
 
 /// OpenAI: a bucket per model for requests and tokens, one per project for tokens.
@@ -125,13 +149,17 @@ pub fn anthropic() -> Dialect {
 }
 
 fn rules(fields: &[Field], reach: Reach, window: Option<Span>) -> Vec<FieldRule> {
+    let has_no_name = |header: &str| COMMON.iter().any(|field| field.0 == header);
     let rule = |&(header, dimension, what, unit): &Field| FieldRule {
-        header: header.to_owned(),
         dimension: dimension.to_owned(),
-        what,
+        name: match what {
+            Retry | State | Policy => None,
+            _ => has_no_name(header).then(|| "default".to_owned()),
+        },
         unit,
         reach,
         window: window.filter(|_| what == Limit),
+        ..FieldRule::new(Place::header(header), what)
     };
     fields.iter().map(rule).collect()
 }
@@ -207,8 +235,9 @@ const OPENAI_RULES: &[Row] = &[
     (Some(429), Some("organization_usage_limit_exceeded"), None, Billing, ACCOUNT, None),
     (Some(429), Some("insufficient_quota"), Some("billing"), Billing, ACCOUNT, None),
     (Some(429), Some("insufficient_quota"), None, QuotaExhausted, ACCOUNT, None),
-    // Before the rate: this refusal carries the code of a rate limit.
+    // Before the rate: these refusals carry the code of a rate limit.
     (Some(429), None, Some("request too large"), TooLarge, MODEL, None),
+    (Some(429), None, Some("per day"), QuotaExhausted, MODEL, None),
     (Some(429), Some("slow_down"), None, RateLimited, ACCOUNT, None),
     (Some(429), Some("rate_limit_exceeded"), None, RateLimited, MODEL, None),
     (Some(503), Some("server_is_overloaded"), None, Overloaded, None, None),
@@ -222,7 +251,9 @@ const ANTHROPIC_RULES: &[Row] = &[
     (Some(402), Some("billing_error"), None, Billing, ACCOUNT, None),
     (None, Some("rate_limit_error"), None, RateLimited, MODEL, None),
     (None, Some("overloaded_error"), None, Overloaded, None, None),
+    (Some(409), Some("conflict_error"), None, LockConflict, None, None),
     (Some(413), Some("request_too_large"), None, TooLarge, None, None),
+    (None, Some("timeout_error"), None, OutcomeUnknown, None, None),
 ];
 
 /// The generic error rules.
@@ -241,13 +272,13 @@ pub fn anthropic_rules() -> Vec<ErrorRule> {
 }
 
 fn table(rows: &[Row]) -> Vec<ErrorRule> {
-    let rule = |&(status, code, message, meaning, reach, wait): &Row| ErrorRule {
+    let rule = |&(status, code, message, kind, reach, wait): &Row| ErrorRule {
         status,
         code: code.map(str::to_owned),
         message: message.map(str::to_owned),
-        meaning,
         reach,
         wait,
+        ..ErrorRule::of(kind)
     };
     rows.iter().map(rule).collect()
 }
@@ -258,7 +289,7 @@ mod tests {
 
     #[test]
     fn every_built_in_dialect_can_be_built() {
-        assert_eq!(generic().fields().len(), 13 + 9 + 18);
+        assert_eq!(generic().fields().len(), 13 + 9 + 18 + 6);
         assert_eq!(openai().fields().len(), 10);
         assert_eq!(anthropic().fields().len(), 19);
     }

@@ -4,7 +4,7 @@
 //!
 //! | wait | when |
 //! |---|---|
-//! | the longest of `Retry-After` and the vendor's own fields | a vendor's field never shortens the standard one |
+//! | the longest of `Retry-After` and the vendor's own fields | a vendor's field shortens the standard one only where that is the same wait rounded up |
 //! | the body's own field | if it is longer, or the same wait before rounding to whole seconds |
 //! | the message's sentence | if there is neither |
 //! | the reset of the limit that is used up | if a limit refused and there is none of the above |
@@ -14,7 +14,7 @@
 //! wait, so 900.41 s. Worked (two limits): 40 requests left, back in 1 s, and 0
 //! tokens left, back in 8 s: a refusal without a hint means 8 s.
 
-use super::dialect::{Dialect, What};
+use super::dialect::{Dialect, FieldRule, What};
 use super::retry_after::{self, Hint};
 use super::{AnsweredAt, Malformed, Reading, text, values};
 use crate::time::Span;
@@ -22,11 +22,12 @@ use crate::time::Span;
 /// A wait, and in words where it comes from.
 pub(crate) type Wait = (Span, &'static str);
 
-/// The longest wait that a header field names.
+/// The longest wait that a header field names; `vendor` is that of the
+/// provider's own fields.
 pub(crate) fn from_headers(
     status: u16,
     headers: &[(&str, &[u8])],
-    dialect: &Dialect,
+    vendor: Option<Span>,
     at: AnsweredAt,
     malformed: &mut Malformed,
 ) -> Option<Wait> {
@@ -44,20 +45,9 @@ pub(crate) fn from_headers(
     if standard.malformed {
         malformed.note("retry-after");
     }
-    let mut longest = standard.wait.map(|wait| (wait, retry_after_source(status)));
-    for (name, value) in headers {
-        let Some(rule) = dialect.rule(name).filter(|rule| rule.what == What::Retry) else {
-            continue;
-        };
-        match text(value).and_then(|value| rule.unit.span(value, at)) {
-            Some(wait) if longest.is_none_or(|(known, _)| wait > known) => {
-                longest = Some((wait, "the provider's retry header"));
-            }
-            Some(_) => {}
-            None => malformed.note(&rule.header),
-        }
-    }
-    longest
+    let standard = standard.wait.map(|wait| (wait, retry_after_source(status)));
+    let vendor = vendor.map(|wait| (wait, "the provider's retry header"));
+    more_exact(standard, vendor)
 }
 
 /// In words where the standard field came from, as R-LEDGER-3 shows it.
@@ -82,14 +72,16 @@ pub(crate) fn until_reset(
     dialect: &Dialect,
     reading: &Reading,
 ) -> Option<Span> {
-    let is_epoch = |(name, value): &(&str, &[u8])| {
-        dialect.rule(name).is_some_and(|rule| {
-            let of_it = rule.dimension == reading.dimension && rule.reach == reading.reach;
-            let tells = matches!(rule.what, What::Reset | What::Full);
-            of_it && tells && text(value).is_some_and(|value| rule.unit.is_whole_epoch(value))
-        })
+    let tells = |rule: &FieldRule, value: &[u8]| {
+        let of_it = rule.dimension == reading.dimension && rule.reach == reading.reach;
+        let tells = of_it && matches!(rule.what, What::Reset | What::Full);
+        tells && text(value).is_some_and(|value| rule.unit.is_whole_epoch(value))
     };
-    let reset = reading.reset_after?;
+    let is_epoch = |(name, value): &(&str, &[u8])| {
+        let (rules, _) = dialect.rules(name);
+        rules.iter().any(|rule| tells(rule, value))
+    };
+    let reset = reading.back_after()?;
     // A moment that is past needs no second more: it is no hint any longer.
     if reset.is_zero() || !headers.iter().any(is_epoch) {
         return Some(reset);
@@ -132,15 +124,20 @@ impl Said {
     }
 }
 
-/// The body's wait if it is longer than the header's, or less than a second
-/// shorter: then the header is the same wait rounded up.
-fn more_exact(header: Option<Wait>, body: Option<Wait>) -> Option<Wait> {
-    match (header, body) {
-        (Some(header), Some(body)) => {
-            let rounded_up = header.0.saturating_sub(body.0) < Span::from_secs(1);
-            Some(if rounded_up { body } else { header })
+/// The finer wait if it is longer than the coarse one, or less than a second
+/// shorter: then the coarse one is the same wait rounded up to whole seconds.
+/// Equal waits are named by the coarse one, which is the standard's.
+fn more_exact(coarse: Option<Wait>, fine: Option<Wait>) -> Option<Wait> {
+    match (coarse, fine) {
+        (Some(coarse), Some(fine)) => {
+            let rounded_up = coarse.0.saturating_sub(fine.0) < Span::from_secs(1);
+            Some(if rounded_up && fine.0 != coarse.0 {
+                fine
+            } else {
+                coarse
+            })
         }
-        (header, body) => header.or(body),
+        (coarse, fine) => coarse.or(fine),
     }
 }
 
@@ -193,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vendors_field_lengthens_the_standard_one_and_never_shortens_it() {
+    fn a_vendors_field_lengthens_the_standard_one_or_says_what_was_rounded() {
         let both = |standard, vendor| {
             facts(
                 429,
@@ -208,6 +205,14 @@ mod tests {
         check(
             &both("2", "2500.5"),
             Some((2_500_500, "the provider's retry header")),
+        );
+        check(
+            &both("2", "1240"),
+            Some((1_240_000, "the provider's retry header")),
+        );
+        check(
+            &both("2", "1000"),
+            Some((2_000_000, "HTTP 429 Retry-After")),
         );
         check(
             &both("soon", "1500"),
@@ -323,7 +328,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_well_formed_retry_after_is_never_shortened(
+        fn a_well_formed_retry_after_is_never_shortened_by_a_second(
             standard in 0u64..100_000, vendor_ms in 0u64..100_000_000, reset in 0u64..100_000
         ) {
             let (standard_text, vendor) = (standard.to_string(), vendor_ms.to_string());
@@ -334,7 +339,8 @@ mod tests {
                 ("x-ratelimit-remaining", "0"),
                 ("x-ratelimit-reset", &reset),
             ], None);
-            prop_assert!(facts.retry_after >= Some(Span::from_secs(standard)));
+            let least = Span::from_secs(standard).saturating_sub(Span::from_millis(999));
+            prop_assert!(facts.retry_after >= Some(least));
         }
     }
 }

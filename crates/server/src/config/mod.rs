@@ -21,6 +21,7 @@ mod tests;
 
 mod check;
 mod decode;
+pub mod facts;
 pub mod mistake;
 pub mod named;
 pub mod notices;
@@ -29,6 +30,8 @@ pub(crate) mod place;
 pub mod presets;
 pub mod secret;
 pub mod settings;
+pub mod speech;
+mod statuses;
 pub(crate) mod tree;
 pub mod units;
 pub mod words;
@@ -37,7 +40,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use mistake::{Collector, Mark, Mistake, Mistakes};
-use options::Options;
+use options::{Options, ProviderOptions};
 use place::Place;
 use presets::Presets;
 use settings::Settings;
@@ -119,6 +122,22 @@ pub fn read(file: &str, text: &str) -> Result<Loaded, Mistakes> {
         settings,
         notices: notices.finish(),
     })
+}
+
+/// The providers as a configuration writes them, for whoever explains it.
+///
+/// # Errors
+/// As [`load`].
+pub fn written_providers(path: &Path) -> Result<Vec<(String, ProviderOptions)>, Mistakes> {
+    load(path)?;
+    let text = text_of(path)?;
+    let mut mistakes = Collector::new(&path.display().to_string());
+    let options: Options = match tree::parse(&text) {
+        Ok(node) => decode::decode(&node, &mut mistakes),
+        Err(_) => Options::default(),
+    };
+    let providers = options.providers.unwrap_or_default();
+    Ok(providers.0)
 }
 
 impl Default for Settings {

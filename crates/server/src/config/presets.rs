@@ -12,17 +12,55 @@ use super::mistake::Collector;
 use super::options::ProviderOptions;
 use super::tree;
 
+/// Every name with the text of its file.
+macro_rules! files {
+    ($($name:literal,)*) => {
+        &[$(($name, include_str!(concat!("../../../../providers/", $name, ".yaml"))),)*]
+    };
+}
+
 /// The files, by the name of their provider.
-const FILES: [(&str, &str); 3] = [
-    (
-        "anthropic",
-        include_str!("../../../../providers/anthropic.yaml"),
-    ),
-    (
-        "generic",
-        include_str!("../../../../providers/generic.yaml"),
-    ),
-    ("openai", include_str!("../../../../providers/openai.yaml")),
+const FILES: &[(&str, &str)] = files![
+    "adyen",
+    "airtable",
+    "anthropic",
+    "aws-bedrock",
+    "azure-openai",
+    "cloudflare",
+    "cohere",
+    "deepseek",
+    "discord",
+    "fireworks",
+    "gemini",
+    "generic",
+    "github",
+    "github-graphql",
+    "gitlab",
+    "google-workspace",
+    "groq",
+    "hubspot",
+    "jira",
+    "linear",
+    "microsoft-graph",
+    "mistral",
+    "notion",
+    "openai",
+    "openrouter",
+    "paypal",
+    "perplexity",
+    "salesforce",
+    "sendgrid",
+    "sharepoint",
+    "shopify-graphql",
+    "shopify-rest",
+    "slack",
+    "square",
+    "stripe",
+    "together",
+    "twilio",
+    "vertex-ai",
+    "xai",
+    "zendesk",
 ];
 
 /// All presets.
@@ -111,8 +149,12 @@ impl ProviderOptions {
             accounts: own.accounts,
             endpoints: own.endpoints,
             message_clock: own.message_clock.or(known.message_clock),
+            whose: own.whose.or(known.whose),
             fields: own.fields,
             errors: own.errors,
+            sizing: own.sizing,
+            usage: own.usage,
+            charge: own.charge,
             sources: None,
             facts: None,
         }

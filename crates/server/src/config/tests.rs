@@ -2,6 +2,7 @@
 
 mod broken;
 mod examples;
+mod guide;
 mod properties;
 mod secrets;
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use rategov_core::observe::dialect::{MessageClock, Unit, What};
-use rategov_core::observe::{Meaning, Reach};
+use rategov_core::observe::{Advice, Kind, Reach};
 use rategov_core::word::{Class, Priority};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Visitor;
@@ -44,10 +44,11 @@ macro_rules! vocabularies {
 vocabularies! {
     Class = "request class";
     Priority = "priority";
-    What = "content of a header field";
+    What = "content of a field";
     Unit = "form of a time";
     Reach = "reach of a limit";
-    Meaning = "meaning of an error";
+    Kind = "meaning of an error";
+    Advice = "advice";
     MessageClock = "clock";
 }
 

@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rategov_core::engine::{BodyEnd, Chance, Engine, Leave, LookupReport, Output, Report, Submit};
+use rategov_core::estimate::Usage;
 use rategov_core::event::{CancelledBy, Requested};
 use rategov_core::id::{Account, ActionId, AttemptNo};
 use rategov_core::tasks::{TaskBook, TaskKey};
@@ -267,6 +268,14 @@ impl Driver {
         self.book(&mut tasks, now, bookings);
         drop(tasks);
         self.0.attachments.forget(action);
+    }
+
+    /// The answer of an attempt said what it used, or has ended without saying.
+    pub fn used(&self, cell: &Arc<Cell>, action: ActionId, attempt: AttemptNo, usage: &Usage) {
+        let now = self.0.clock.now();
+        self.with(cell, |engine| {
+            engine.handle_usage(now, action, attempt, usage)
+        });
     }
 
     /// The body of an answer that streamed on has ended.

@@ -29,6 +29,7 @@ use super::destination::Destination;
 use super::framing::Framing;
 use super::headers::{self, Credential as Sends, Rewrite};
 use super::job::{Credentials, Job, Payload, storable};
+use super::meter;
 use super::owner::Owner;
 use super::policy::{Policy, duration, timeouts};
 use super::problem::{Problem, RequestCode};
@@ -181,11 +182,22 @@ impl Gateway {
         let payload = (outlives == Outlives::Restart && replayable)
             .then(|| stored_payload(id, &head, &owner.slot, contents.as_ref(), &spool))
             .flatten();
+        let sizing = match meter::is_metered(&route.rule) {
+            true => {
+                let room = &self.0.meter;
+                let rule = &route.rule;
+                let rules = &settings.meter;
+                Some(Box::new(
+                    meter::sizing::of(&head.headers, &spool, rule, rules, room).await,
+                ))
+            }
+            false => None,
+        };
         let setup = Setup {
             profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
             cost: route.rule.cost,
-            sizing: None,
+            sizing,
             limits: policy.limits(&route.provider, &owner.account, route.class),
             weight: caller.limits().weight,
             agent_concurrent_max: caller.limits().max_concurrent,

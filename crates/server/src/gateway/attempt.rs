@@ -7,6 +7,7 @@ use rategov_core::action::breaker::Path;
 use rategov_core::action::failure::Failure;
 use rategov_core::action::outcome::{AfterUnknown, Body, Evidence, NotSent};
 use rategov_core::engine::{Grant, Leave, Report, TaskAllowance};
+use rategov_core::estimate::Seen;
 use rategov_core::observe::{Facts, Meaning};
 use rategov_core::word::Class;
 use rategov_store::Attachment;
@@ -204,6 +205,13 @@ impl Runner {
         self.note_path(&read.facts, read.body, answer.upload);
         let head = super::headers::for_caller(answer.head.clone());
         let is_whole = read.body == Body::Complete || read.end == Some(BodyEnd::CloseDelimited);
+        let tap = self.tap(&answer.head.headers, &read.peeked);
+        let seen = if is_whole { Seen::Whole } else { Seen::Part };
+        match (read.body, meaning) {
+            (Body::Open, Meaning::Ok) => {}
+            (_, Meaning::Ok) => self.used(attempt, tap.as_deref(), seen),
+            (_, _) => self.used_in_error(attempt, tap.as_deref(), seen),
+        }
         let result = (self.job.purpose == Purpose::Write && is_whole)
             .then(|| self.job.result(self.id(), &head, whole));
         let evidence = evidence::answered(read.facts, read.body, answer.upload);
@@ -213,6 +221,7 @@ impl Runner {
             head,
             peeked: read.peeked,
             end: read.end,
+            tap,
         };
         fail::point(fail::ANSWER_READ_BEFORE_REPORT);
         if read.body == Body::Open {

@@ -6,6 +6,7 @@ use http_body_util::BodyExt;
 use rategov_core::action::next_step::{NextStep, after_answer};
 use rategov_core::action::problem::Code;
 use rategov_core::engine::BodyEnd;
+use rategov_core::estimate::Seen;
 use rategov_core::id::EscalationId;
 use rategov_core::time::Moment;
 use rategov_core::word::{Outcome, State};
@@ -13,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::answer::Answer;
 use super::evidence;
+use super::meter::Tap;
 use super::problem::Problem;
 use super::refusals::STOPPED_SECONDS;
 use super::reply::{Broken, Context, Reply, ReplyBody};
@@ -62,17 +64,29 @@ impl Runner {
     }
 
     /// Passes a body on as it arrives, and says how it ended.
-    async fn stream(&mut self, held: Held, answer: Answer) {
+    async fn stream(&mut self, mut held: Held, answer: Answer) {
         let attempt = held.attempt;
-        let end = self.pump(held, answer, None).await;
+        let mut tap = held.tap.take();
+        let end = self.pump(held, answer, None, tap.as_deref_mut()).await;
+        let seen = match end {
+            BodyEnd::Complete => Seen::Whole,
+            BodyEnd::Cut | BodyEnd::CallerGone | BodyEnd::ErrorEvent => Seen::Part,
+        };
+        self.used(attempt, tap.as_deref(), seen);
         self.driver.body_ended(&self.cell, self.id(), attempt, end);
     }
 
     async fn stream_after_end(&mut self, held: Held, answer: Answer, state: State) {
-        self.pump(held, answer, Some(state)).await;
+        self.pump(held, answer, Some(state), None).await;
     }
 
-    async fn pump(&mut self, held: Held, mut answer: Answer, state: Option<State>) -> BodyEnd {
+    async fn pump(
+        &mut self,
+        held: Held,
+        mut answer: Answer,
+        state: Option<State>,
+        mut tap: Option<&mut Tap>,
+    ) -> BodyEnd {
         let context = self.context(state);
         let (frames, body) = mpsc::channel(FRAMES_IN_FLIGHT);
         let Held { head, peeked, .. } = held;
@@ -112,6 +126,9 @@ impl Runner {
             match next {
                 Some(Ok(frame)) => {
                     watch.see(&frame);
+                    if let (Some(tap), Some(piece)) = (tap.as_deref_mut(), frame.data_ref()) {
+                        tap.see(piece);
+                    }
                     if self.pass_on(&frames, Ok(frame)).await.is_err() {
                         return gone(&answer);
                     }

@@ -1,5 +1,6 @@
-//! What an error body says: code, type, sentence, wait. The shapes are those of
-//! `error_shapes`.
+//! What a body says: the error in it, with code, type, sentence and wait, and the
+//! values at the places that the provider's dialect names. The shapes of errors
+//! are those of `error_shapes`.
 //!
 //! Under a success status a body is an error only if it is nothing else: an
 //! error object beside `id`, `data`, `choices` or the like is a result that
@@ -12,10 +13,11 @@
 
 use std::fmt;
 
-use rategov_core::observe::ErrorBody;
+use rategov_core::observe::{BodyValue, Dialect, ErrorBody};
 use rategov_core::time::Span;
 use serde_json::Value;
 
+use super::body_fields;
 use super::error_shapes::{holds_error, of_error, string};
 
 /// Longest body that is read, in bytes.
@@ -70,51 +72,103 @@ impl ErrorText {
             .into_iter()
             .flatten()
         {
-            for secret in hidden
-                .iter()
-                .filter(|secret| secret.len() >= SECRET_BYTES_MIN)
-            {
-                if text.contains(secret) {
-                    *text = text.replace(secret, "[credential]");
-                }
-            }
-            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+            clean(text, hidden);
         }
         self
     }
 }
 
-/// Reads the complete, decoded body of an answer. `hidden` are the credentials
-/// of the call. `None`: it says no error. Cost: one parse.
-pub fn read(status: u16, body: &[u8], hidden: &[&str]) -> Option<ErrorText> {
-    if body.len() > BODY_BYTES_MAX || (status < 400 && !mentions_error(body)) {
-        return None;
+/// Cuts out what must not be shown and bounds what is left.
+pub(super) fn clean(text: &mut String, hidden: &[&str]) {
+    for secret in hidden
+        .iter()
+        .filter(|secret| secret.len() >= SECRET_BYTES_MIN)
+    {
+        if text.contains(secret) {
+            *text = text.replace(secret, "[credential]");
+        }
     }
-    let found = match serde_json::from_slice(body) {
-        Ok(value) if status >= 400 => of_error(&value),
-        Ok(value) => of_success(&value),
-        Err(_) if status >= 400 => plain_text(body),
-        Err(_) => None,
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+}
+
+/// Where to look, and what must never be shown.
+#[derive(Clone, Copy)]
+pub struct Look<'a> {
+    /// The places where the provider keeps what.
+    pub dialect: &'a Dialect,
+    /// Credentials of the call, cut out of every text.
+    pub hidden: &'a [&'a str],
+}
+
+/// What a body or an event said.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The error, if it is one.
+    pub error: Option<ErrorText>,
+    /// The values at the dialect's places.
+    pub values: Vec<BodyValue>,
+}
+
+/// Without the values, of which one may be a sentence.
+impl fmt::Debug for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Said")
+            .field("error", &self.error)
+            .field("values", &self.values.len())
+            .finish()
+    }
+}
+
+impl Said {
+    fn of(error: Option<ErrorText>, root: Option<&Value>, look: Look<'_>) -> Said {
+        let mut values = root.map_or_else(Vec::new, |root| body_fields::find(root, look.dialect));
+        for value in &mut values {
+            clean(&mut value.text, look.hidden);
+            if let Some(name) = &mut value.name {
+                clean(name, look.hidden);
+            }
+        }
+        Said {
+            error: error.map(|error| error.cleaned(look.hidden)),
+            values,
+        }
+    }
+}
+
+/// Reads the complete, decoded body of an answer. Cost: one parse, if it can say
+/// anything at all.
+pub fn read(status: u16, body: &[u8], look: Look<'_>) -> Said {
+    let is_error = status >= 400;
+    let may_say = is_error || mentions_error(body) || body_fields::may_hold(body, look.dialect);
+    if body.len() > BODY_BYTES_MAX || !may_say {
+        return Said::default();
+    }
+    let root = serde_json::from_slice(body).ok();
+    let error = match &root {
+        Some(root) if is_error => of_error(root),
+        Some(root) => of_success(root),
+        None if is_error => plain_text(body),
+        None => None,
     };
-    Some(found?.cleaned(hidden)).filter(ErrorText::says_something)
+    Said::of(error.filter(ErrorText::says_something), root.as_ref(), look)
 }
 
 /// Reads one event of a stream, its name and its data, as [`read`] does. An
 /// event is an error by its name, its type, or an error object in it.
-pub(super) fn of_event(name: &str, data: &str, hidden: &[&str]) -> Option<ErrorText> {
+pub(super) fn of_event(name: &str, data: &str, look: Look<'_>) -> Option<Said> {
     let value: Value = match serde_json::from_str(data) {
         Ok(value) => value,
         Err(_) if name == "error" => {
-            return Some(
-                plain_text(data.as_bytes())
-                    .unwrap_or_default()
-                    .cleaned(hidden),
-            );
+            let error = plain_text(data.as_bytes()).unwrap_or_default();
+            return Some(Said::of(Some(error), None, look));
         }
         Err(_) => return None,
     };
     let is_error = name == "error" || value["type"] == "error" || holds_error(&value);
-    is_error.then(|| of_error(&value).unwrap_or_default().cleaned(hidden))
+    is_error.then(|| {
+        let error = of_error(&value).unwrap_or_default();
+        Said::of(Some(error), Some(&value), look)
+    })
 }
 
 /// A cheap look before a parse: most successes do not hold the word as a name
@@ -166,6 +220,7 @@ fn of_success(value: &Value) -> Option<ErrorText> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rategov_core::observe::tables;
 
     /// `code | kind | message | wait | status`, empty for what is not there.
     fn line(error: &ErrorText) -> String {
@@ -182,9 +237,17 @@ mod tests {
         format!("{code} | {kind} | {message} | {wait} | {status}")
     }
 
+    fn look<'a>(dialect: &'a Dialect, hidden: &'a [&'a str]) -> Look<'a> {
+        Look { dialect, hidden }
+    }
+
+    fn said(status: u16, body: &[u8], hidden: &[&str]) -> Option<ErrorText> {
+        read(status, body, look(&tables::generic(), hidden)).error
+    }
+
     #[track_caller]
     fn check(status: u16, body: &str, expected: Option<&str>) {
-        let got = read(status, body.as_bytes(), &[]).as_ref().map(line);
+        let got = said(status, body.as_bytes(), &[]).as_ref().map(line);
         assert_eq!(got.as_deref(), expected, "{status} {body}");
     }
 
@@ -222,11 +285,6 @@ mod tests {
             r#"{"errors":[{"extensions":{"code":"THROTTLED"}}],"data":null}"#,
             Some("THROTTLED |  |  |  | "),
         );
-        check(
-            200,
-            r#"{"errors":[{"extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"requestedQueryCost":100,"throttleStatus":{"maximumAvailable":1000,"currentlyAvailable":12,"restoreRate":50}}}}"#,
-            Some("THROTTLED |  |  | 1.760s | "),
-        );
     }
 
     #[test]
@@ -254,12 +312,16 @@ mod tests {
     #[test]
     fn a_credential_is_cut_out_of_every_text_and_a_debug_form_has_no_sentence() {
         let body = br#"{"error":{"code":"bad:sk-canary","message":"key sk-canary is wrong"}}"#;
-        let error = read(401, body, &["sk-canary", "", "abc"]).unwrap();
+        let error = said(401, body, &["sk-canary", "", "abc"]).unwrap();
         assert_eq!(error.code.as_deref(), Some("bad:[credential]"));
         assert_eq!(error.message.as_deref(), Some("key [credential] is wrong"));
-        let plain = read(500, b"no such key: sk-canary", &["sk-canary"]).unwrap();
+        let plain = said(500, b"no such key: sk-canary", &["sk-canary"]).unwrap();
         assert_eq!(plain.message.as_deref(), Some("no such key: [credential]"));
-        assert!(!format!("{:?}", read(401, body, &[])).contains("wrong"));
+        assert!(!format!("{:?}", said(401, body, &[])).contains("wrong"));
+        let in_a_value = br#"{"error":{"details":[{"retryDelay":"sk-canary"}]}}"#;
+        let dialect = tables::generic();
+        let values = read(429, in_a_value, look(&dialect, &["sk-canary"])).values;
+        assert_eq!(values[0].text, "[credential]");
     }
 
     proptest! {
@@ -268,14 +330,14 @@ mod tests {
             body in "[\\[\\]{}:,\"a-e0-9 \\.-]{0,200}|\\{\"error[s]?\":[\\[{]?(\"[a-z]{0,9}\"[:,]){0,4}.{0,60}",
             status in 100u16..600,
         ) {
-            if let Some(error) = read(status, body.as_bytes(), &["secret"]) {
+            if let Some(error) = said(status, body.as_bytes(), &["secret"]) {
                 prop_assert!(error.message.is_none_or(|m| m.len() <= TEXT_BYTES_MAX));
             }
         }
 
         #[test]
         fn any_bytes_are_read_without_a_panic(body in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = read(429, &body, &[]);
+            let _ = said(429, &body, &[]);
         }
     }
 }

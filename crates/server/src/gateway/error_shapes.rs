@@ -16,7 +16,8 @@
 //! | a line of text | DeepSeek, GitLab |
 //!
 //! Of several codes the most specific counts; a number between 400 and 599 is a
-//! status and no code.
+//! status and no code. What one vendor alone keeps in a place of its own is a row
+//! of its preset, and no code here.
 
 use rategov_core::observe::AnsweredAt;
 use rategov_core::observe::dialect::Unit;
@@ -61,7 +62,7 @@ pub(super) fn of_error(value: &Value) -> Option<ErrorText> {
             .or_else(|| specific_code(root)),
         kind: kind(inner).or_else(|| kind(root)),
         message: sentence(inner).or(bare_sentence).or_else(|| sentence(root)),
-        retry_after: wait(inner).or_else(|| wait(root)).or_else(|| refill(root)),
+        retry_after: wait(inner).or_else(|| wait(root)),
         status: status(inner).or_else(|| status(root)),
     })
 }
@@ -114,8 +115,6 @@ fn sentence(part: &Map<String, Value>) -> Option<String> {
 
 fn wait(part: &Map<String, Value>) -> Option<Span> {
     seconds(at(part, &["retry_after"]))
-        .or_else(|| seconds(at(part, &["availability", "retry_after"])))
-        .or_else(|| details(part).find_map(|detail| seconds(&detail["retryDelay"])))
 }
 
 /// A number of seconds, or a duration such as `38.2s`.
@@ -129,16 +128,6 @@ fn seconds(value: &Value) -> Option<Span> {
             .or_else(|| Unit::GoDuration.span(text, never)),
         _ => None,
     }
-}
-
-/// Shopify's bucket of query cost: until the refused query fits. Worked: 100
-/// points asked, 12 there, 50 a second restored: (100 − 12) / 50 = 1.76 s.
-fn refill(root: &Map<String, Value>) -> Option<Span> {
-    let cost = at(root, &["extensions", "cost"]);
-    let asked = cost["requestedQueryCost"].as_f64()?;
-    let there = cost["throttleStatus"]["currentlyAvailable"].as_f64()?;
-    let restored = cost["throttleStatus"]["restoreRate"].as_f64()?;
-    Span::from_secs_f64((asked - there) / restored)
 }
 
 fn status(part: &Map<String, Value>) -> Option<u16> {
@@ -183,7 +172,8 @@ pub(super) fn string(value: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::error_body::{ErrorText, read};
+    use super::super::error_body::{ErrorText, Look, read};
+    use rategov_core::observe::tables;
 
     /// `code | kind | message | wait | status`, empty for what is not there.
     fn line(error: &ErrorText) -> String {
@@ -202,7 +192,10 @@ mod tests {
 
     #[track_caller]
     fn check(status: u16, body: &str, expected: Option<&str>) {
-        let got = read(status, body.as_bytes(), &[]).as_ref().map(line);
+        let (dialect, hidden) = (tables::generic(), &[][..]);
+        let dialect = &dialect;
+        let said = read(status, body.as_bytes(), Look { dialect, hidden });
+        let got = said.error.as_ref().map(line);
         assert_eq!(got.as_deref(), expected, "{status} {body}");
     }
 
@@ -219,7 +212,7 @@ mod tests {
             ),
             (
                 r#"{"error":{"code":429,"message":"M","status":"RESOURCE_EXHAUSTED","details":[{"@type":"x"},{"retryDelay":"38.2s"}]}}"#,
-                " | RESOURCE_EXHAUSTED | M | 38.200s | 429",
+                " | RESOURCE_EXHAUSTED | M |  | 429",
             ),
             (
                 r#"{"error":{"code":400,"message":"API key expired","details":[{"reason":"API_KEY_INVALID"}]}}"#,

@@ -10,6 +10,7 @@
 //!
 //! What was read is passed on first; the rest streams behind it.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -17,15 +18,17 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use rategov_core::action::outcome::Body;
-use rategov_core::observe::{self, Dialect, ErrorRule, Facts};
+use rategov_core::observe::{Dialect, ErrorRule, Facts};
 use rategov_core::time::WallTime;
 use tokio::time::Instant;
 
 use super::answer::AnswerBody;
-use super::error_body::{self, ErrorText};
+use super::error_body::{self, Look, Said};
 use super::evidence::{BodyEnd, EndMark};
+use super::meter::decode;
 use super::purpose::Purpose;
 use super::sse_opening::{self, Opening};
+use super::understand::understood;
 
 /// Largest answer to a write that is stored for those who ask again.
 pub const RESULT_BYTES_MAX: usize = 8 << 20;
@@ -61,6 +64,11 @@ impl Peeked {
                 whole.freeze()
             }
         }
+    }
+
+    /// The pieces as they arrived, to be looked at.
+    pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
+        self.frames.iter()
     }
 
     /// The frames as they arrived, to be passed on.
@@ -114,7 +122,11 @@ pub async fn read(
     let status = head.status.as_u16();
     let wanted = wanted(head, purpose);
     let mut peeked = Peeked::default();
-    let mut error: Option<ErrorText> = None;
+    let mut said = Said::default();
+    let look = Look {
+        dialect: tongue.dialect,
+        hidden: tongue.hidden,
+    };
     match wanted {
         Wanted::Nothing => {}
         Wanted::UpTo(most) => {
@@ -125,7 +137,7 @@ pub async fn read(
             }
             if status >= 400 || purpose == Purpose::Read || is_json(&head.headers) {
                 let plain = decoded(&head.headers, &peeked.whole());
-                error = error_body::read(status, &plain, tongue.hidden);
+                said = error_body::read(status, &plain, look);
             }
         }
         Wanted::FirstEvent => {
@@ -133,12 +145,12 @@ pub async fn read(
             loop {
                 let plain = decoded(&head.headers, &peeked.whole());
                 let opening = match body.end() {
-                    Some(_) => sse_opening::opening_at_end(&plain, tongue.hidden),
-                    None => sse_opening::opening(&plain, tongue.hidden),
+                    Some(_) => sse_opening::opening_at_end(&plain, look),
+                    None => sse_opening::opening(&plain, look),
                 };
                 match opening {
-                    Opening::Failed(text) => {
-                        error = Some(text);
+                    Opening::Failed(told) => {
+                        said = told;
                         break;
                     }
                     Opening::Content => break,
@@ -157,15 +169,7 @@ pub async fn read(
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();
-    let lent = error.as_ref().map(ErrorText::lend);
-    let facts = observe::read(
-        status,
-        &fields,
-        lent.as_ref(),
-        tongue.dialect,
-        tongue.rules,
-        tongue.arrived,
-    );
+    let facts = understood(status, &fields, &said, tongue);
     let whole = body.end();
     let came = match whole {
         None => Body::Open,
@@ -245,29 +249,8 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// A decoded copy of what was read, as far as it can be decoded; the bytes that
 /// are passed on stay as they are.
 fn decoded(headers: &HeaderMap, bytes: &[u8]) -> Vec<u8> {
-    use std::io::Read as _;
-    let coding = headers
-        .get(header::CONTENT_ENCODING)
-        .and_then(|value| value.to_str().ok());
-    let most = RESULT_BYTES_MAX as u64;
-    let mut plain = Vec::new();
-    let known = match coding.map(str::trim) {
-        Some(coding) if coding.eq_ignore_ascii_case("gzip") => {
-            // An error at the end of a cut copy is expected; what came out counts.
-            let _ = flate2::read::MultiGzDecoder::new(bytes)
-                .take(most)
-                .read_to_end(&mut plain);
-            true
-        }
-        Some(coding) if coding.eq_ignore_ascii_case("deflate") => {
-            let _ = flate2::read::ZlibDecoder::new(bytes)
-                .take(most)
-                .read_to_end(&mut plain);
-            true
-        }
-        _ => false,
-    };
-    if known { plain } else { bytes.to_vec() }
+    decode::whole(headers, bytes, RESULT_BYTES_MAX as u64)
+        .map_or_else(|| bytes.to_vec(), Cow::into_owned)
 }
 
 #[cfg(test)]

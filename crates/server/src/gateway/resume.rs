@@ -21,6 +21,7 @@ use rategov_store::{Attachment, Payload as StoredPayload};
 
 use super::framing::Framing;
 use super::job::{Credentials, Job, Payload};
+use super::meter;
 use super::policy::{duration, timeouts};
 use super::purpose::Purpose;
 use super::run::Runner;
@@ -122,7 +123,11 @@ impl Resume for Gateway {
             profile: Arc::clone(&route.rule.profile),
             scopes: scopes.into(),
             cost: route.rule.cost,
-            sizing: None,
+            // Its body is in the tables; its length is what its engine asks for.
+            sizing: meter::is_metered(&route.rule).then(|| {
+                let length = requested.payload_bytes;
+                Box::new(meter::sizing::by_length(length, &route.rule))
+            }),
             limits: policy.limits(&requested.provider, &requested.account, requested.class),
             weight: agents.map_or(1, |agent| agent.limits.weight),
             agent_concurrent_max: agents.and_then(|agent| agent.limits.max_concurrent),

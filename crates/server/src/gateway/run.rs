@@ -29,6 +29,7 @@ use tokio::time::Instant;
 use super::answer::Answer;
 use super::evidence::BodyEnd;
 use super::job::Job;
+use super::meter::Tap;
 use super::problem::Problem;
 use super::purpose::Purpose;
 use super::reading::Peeked;
@@ -88,6 +89,8 @@ pub(super) struct Held {
     pub(super) peeked: Peeked,
     /// How its body ended, if it has.
     pub(super) end: Option<BodyEnd>,
+    /// What reads its cost, if it has any but itself.
+    pub(super) tap: Option<Box<Tap>>,
 }
 
 impl Held {

@@ -7,6 +7,7 @@ use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 
 use super::admit::Inbound;
+use super::meter;
 use super::policy::Policy;
 use super::problem::{Problem, RequestCode};
 use super::respond::{Out, OutBody};
@@ -31,6 +32,8 @@ pub struct Shared {
     policy: RwLock<Arc<Policy>>,
     /// Room for bodies.
     pub budget: SpoolBudget,
+    /// Room for decoded copies of bodies that are metered.
+    pub meter: meter::Room,
     /// Hashes credentials.
     pub identity: IdentityKey,
     /// Hashes fingerprints.
@@ -59,6 +62,7 @@ impl Shared {
             upstream,
             policy,
             budget,
+            meter: meter::Room::default(),
             identity,
             fingerprints,
             runtime: tokio::runtime::Handle::current(),

@@ -229,16 +229,23 @@ impl Spool {
             return Ok(Some(block.clone()));
         }
         let mut whole = BytesMut::with_capacity(self.read as usize);
-        for block in &self.kept.blocks {
-            whole.put_slice(block);
-        }
+        self.look(|piece| whole.put_slice(piece)).await?;
+        Ok(Some(whole.freeze()))
+    }
+
+    /// Shows what is kept of the body, piece by piece: all of a replayable one.
+    ///
+    /// # Errors
+    /// The spill file's. Cost: no copy.
+    pub async fn look(&self, mut see: impl FnMut(&[u8])) -> io::Result<()> {
+        self.kept.blocks.iter().for_each(|block| see(block));
         if let Some(spilled) = &self.kept.spill {
             let mut reader = spilled.reader();
             while let Some(bytes) = std::future::poll_fn(|cx| reader.poll_next(cx)).await {
-                whole.put_slice(&bytes?);
+                see(&bytes?);
             }
         }
-        Ok(Some(whole.freeze()))
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@
 //! end in CR, LF or CRLF, an empty line ends an event, several `data` lines are
 //! joined by LF, one blank after the colon is dropped.
 
-use super::error_body::{self, ErrorText};
+use super::error_body::{self, Look, Said};
 
 /// Longest start of a stream that is held back, in bytes.
 pub const OPENING_BYTES_MAX: usize = 64 * 1024;
@@ -29,12 +29,11 @@ pub enum Opening {
     /// The stream has begun; pass everything on.
     Content,
     /// The first event is an error.
-    Failed(ErrorText),
+    Failed(Said),
 }
 
-/// Judges the decoded bytes that have arrived so far. `hidden` are the
-/// credentials of the call. Cost: linear in the bytes.
-pub fn opening(bytes: &[u8], hidden: &[&str]) -> Opening {
+/// Judges the decoded bytes that have arrived so far. Cost: linear in the bytes.
+pub fn opening(bytes: &[u8], look: Look<'_>) -> Opening {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         // A chunk may end inside a character; what is before it can decide.
@@ -49,7 +48,7 @@ pub fn opening(bytes: &[u8], hidden: &[&str]) -> Opening {
         rest = after;
         if !line.is_empty() {
             event.take(line);
-        } else if let Some(decided) = std::mem::take(&mut event).decide(hidden) {
+        } else if let Some(decided) = std::mem::take(&mut event).decide(look) {
             return decided;
         }
     }
@@ -63,12 +62,29 @@ pub fn opening(bytes: &[u8], hidden: &[&str]) -> Opening {
 /// As [`opening`], for a stream that has ended: a last event without the empty
 /// line behind it counts, because servers that fail close the connection there.
 /// A stream without any event is content.
-pub fn opening_at_end(bytes: &[u8], hidden: &[&str]) -> Opening {
+pub fn opening_at_end(bytes: &[u8], look: Look<'_>) -> Opening {
     let ended = [bytes, b"\n\n"].concat();
-    match opening(&ended, hidden) {
+    match opening(&ended, look) {
         Opening::Undecided => Opening::Content,
         decided => decided,
     }
+}
+
+/// The first error event of a whole stream, wherever it stands. Cost: linear.
+pub fn first_error(bytes: &[u8], look: Look<'_>) -> Option<Said> {
+    let text = String::from_utf8_lossy(bytes);
+    let text = format!("{}\n\n", text.strip_prefix('\u{feff}').unwrap_or(&text));
+    let mut event = Event::default();
+    let mut rest = text.as_str();
+    while let Some((line, after)) = next_line(rest) {
+        rest = after;
+        if !line.is_empty() {
+            event.take(line);
+        } else if let Some(Opening::Failed(said)) = std::mem::take(&mut event).decide(look) {
+            return Some(said);
+        }
+    }
+    None
 }
 
 /// The next complete line, and what follows its end.
@@ -103,13 +119,13 @@ impl<'a> Event<'a> {
     }
 
     /// What an ended event says about the stream; `None` if nothing.
-    fn decide(self, hidden: &[&str]) -> Option<Opening> {
+    fn decide(self, look: Look<'_>) -> Option<Opening> {
         let data = self.data.unwrap_or_default();
         if self.name == "ping" || (data.is_empty() && self.name != "error") {
             return None;
         }
-        Some(match error_body::of_event(self.name, &data, hidden) {
-            Some(error) => Opening::Failed(error),
+        Some(match error_body::of_event(self.name, &data, look) {
+            Some(said) => Opening::Failed(said),
             None => Opening::Content,
         })
     }
@@ -119,6 +135,20 @@ impl<'a> Event<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rategov_core::observe::{Dialect, tables};
+
+    fn look(dialect: &Dialect) -> Look<'_> {
+        let hidden = &[];
+        Look { dialect, hidden }
+    }
+
+    fn opening(bytes: &[u8]) -> Opening {
+        super::opening(bytes, look(&tables::generic()))
+    }
+
+    fn opening_at_end(bytes: &[u8]) -> Opening {
+        super::opening_at_end(bytes, look(&tables::generic()))
+    }
 
     const OVERLOADED: &str = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
 
@@ -127,7 +157,8 @@ mod tests {
         match opening {
             Opening::Undecided => "undecided".to_owned(),
             Opening::Content => "content".to_owned(),
-            Opening::Failed(error) => {
+            Opening::Failed(said) => {
+                let error = said.error.as_ref().unwrap();
                 let (code, kind) = (error.code.as_deref(), error.kind.as_deref());
                 let status = error
                     .status
@@ -140,11 +171,7 @@ mod tests {
 
     #[track_caller]
     fn check(stream: &str, expected: &str) {
-        assert_eq!(
-            word(&opening(stream.as_bytes(), &[])),
-            expected,
-            "{stream:?}"
-        );
+        assert_eq!(word(&opening(stream.as_bytes())), expected, "{stream:?}");
     }
 
     #[test]
@@ -187,6 +214,21 @@ mod tests {
     }
 
     #[test]
+    fn an_error_after_content_is_found_in_a_whole_stream() {
+        let dialect = tables::generic();
+        let stream = format!("data: {{\"choices\":[]}}\n\n: keep-alive\n\n{OVERLOADED}");
+        let said = first_error(stream.as_bytes(), look(&dialect)).unwrap();
+        assert_eq!(
+            said.error.unwrap().kind.as_deref(),
+            Some("overloaded_error")
+        );
+        assert_eq!(
+            first_error(b"data: {}\n\ndata: [DONE]", look(&dialect)),
+            None
+        );
+    }
+
+    #[test]
     fn every_line_end_counts_and_data_lines_are_joined() {
         for end in ["\n", "\r", "\r\n"] {
             check(&OVERLOADED.replace('\n', end), "/overloaded_error/");
@@ -198,12 +240,9 @@ mod tests {
     fn a_stream_that_ends_inside_its_first_event_is_judged_by_it() {
         let cut = OVERLOADED.trim_end();
         check(cut, "undecided");
-        assert_eq!(
-            word(&opening_at_end(cut.as_bytes(), &[])),
-            "/overloaded_error/"
-        );
-        assert_eq!(opening_at_end(b"", &[]), Opening::Content);
-        assert_eq!(opening_at_end(b": only a comment", &[]), Opening::Content);
+        assert_eq!(word(&opening_at_end(cut.as_bytes())), "/overloaded_error/");
+        assert_eq!(opening_at_end(b""), Opening::Content);
+        assert_eq!(opening_at_end(b": only a comment"), Opening::Content);
     }
 
     #[test]
@@ -215,9 +254,9 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_content_but_a_cut_character_is_awaited() {
-        assert_eq!(opening(b"\x1f\x8b\x08", &[]), Opening::Content);
+        assert_eq!(opening(b"\x1f\x8b\x08"), Opening::Content);
         assert_eq!(
-            opening("data: é".as_bytes().split_last().unwrap().1, &[]),
+            opening("data: é".as_bytes().split_last().unwrap().1),
             Opening::Undecided
         );
     }
@@ -231,14 +270,14 @@ mod tests {
         ) {
             let first = if is_error { OVERLOADED } else { "data: {\"choices\":[]}\n\n" };
             let stream = format!("{before}{first}data: more\n\n");
-            let whole = opening(stream.as_bytes(), &[]);
-            let part = opening(&stream.as_bytes()[..cut.min(stream.len())], &[]);
+            let whole = opening(stream.as_bytes());
+            let part = opening(&stream.as_bytes()[..cut.min(stream.len())]);
             prop_assert!(part == Opening::Undecided || part == whole, "{part:?} of {whole:?}");
         }
 
         #[test]
         fn any_bytes_are_judged_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = (opening(&bytes, &[]), opening_at_end(&bytes, &[]));
+            let _ = (opening(&bytes), opening_at_end(&bytes));
         }
     }
 }

@@ -12,8 +12,6 @@ use crate::codec::{Word, decode_requested, encode_requested};
 use crate::db::{Col, Columns, row};
 use crate::error::Error;
 
-pub(crate) const SELECT: &str = "SELECT * FROM action";
-
 pub(crate) fn load(db: &Connection, id: ActionId) -> Result<Option<ActionRow>, Error> {
     row(
         db,
@@ -21,6 +19,12 @@ pub(crate) fn load(db: &Connection, id: ActionId) -> Result<Option<ActionRow>, E
         [Col(id)],
         |columns| Ok(read(columns)?.row),
     )
+}
+
+/// The greatest id of all.
+pub(crate) fn newest(db: &Connection) -> Result<Option<ActionId>, Error> {
+    let sql = "SELECT max(id) AS id FROM action";
+    Ok(row(db, sql, (), |columns| columns.maybe("id"))?.flatten())
 }
 
 pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<ActionRow>, Error> {

@@ -60,9 +60,8 @@ pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<AttemptRow>, Erro
     })
 }
 
-/// Puts the row there, or over what is there. When it was opened by the wall
-/// clock stays as first written.
-pub(crate) fn save(
+/// Puts a new send there.
+pub(crate) fn insert(
     db: &Connection,
     account: &Account,
     attempt: &AttemptRow,
@@ -71,9 +70,7 @@ pub(crate) fn save(
     db.prepare_cached(
         "INSERT INTO attempt (action, kind, n, account, opened_at, opened_wall,
             scopes, requests, sent_at, certainty, outcome, status, boot, at, wall, units)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-         ON CONFLICT DO UPDATE SET opened_at = ?5, sent_at = ?9, units = ?16,
-            certainty = ?10, outcome = ?11, status = ?12, boot = ?13, at = ?14, wall = ?15",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?
     .execute(params![
         Col(attempt.action),
@@ -105,10 +102,34 @@ fn units(cost: &Cost) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(bytes))
 }
 
+/// Writes what can change of a send that is there. When it was opened by the wall
+/// clock stays as first written.
+pub(crate) fn update(db: &Connection, attempt: &AttemptRow, stamp: Stamp) -> Result<(), Error> {
+    db.prepare_cached(
+        "UPDATE attempt SET opened_at = ?4, sent_at = ?5, certainty = ?6, outcome = ?7,
+            status = ?8, boot = ?9, at = ?10, wall = ?11, units = ?12
+         WHERE action = ?1 AND kind = ?2 AND n = ?3",
+    )?
+    .execute(params![
+        Col(attempt.action),
+        attempt.kind.text(),
+        attempt.attempt,
+        Col(attempt.opened_at),
+        attempt.sent_at.map(Col),
+        attempt.certainty.map(Word::text),
+        attempt.outcome.map(Word::text),
+        attempt.status,
+        Col(stamp.boot),
+        Col(stamp.at),
+        Col(stamp.wall),
+        units(&attempt.cost)?,
+    ])?;
+    Ok(())
+}
+
 /// Places a send on this boot's clock and writes it back.
 pub(crate) fn rebase(
     db: &Connection,
-    account: &Account,
     stored: Stamped<AttemptRow>,
     rebase: &Rebase,
 ) -> Result<AttemptRow, Error> {
@@ -118,6 +139,6 @@ pub(crate) fn rebase(
     }
     row.opened_at = rebase.moment(stamp, row.opened_at);
     row.sent_at = row.sent_at.map(|at| rebase.moment(stamp, at));
-    save(db, account, &row, rebase.stamp())?;
+    update(db, &row, rebase.stamp())?;
     Ok(row)
 }

@@ -1,7 +1,8 @@
 //! The tables that a restart reads, one file a table.
 //!
-//! Each has the same three functions: `read` takes a row apart, `load` finds
-//! one by its key, `save` puts it there or over what is there. What a row means
+//! Each has the same functions: `read` takes a row apart, `load` finds one by its
+//! key, `save` puts it there or over what is there; where a row changes with every
+//! call, `insert` puts a new one there and `update` writes what can change. What a row means
 //! and how events change it is the core's ([`rategov_core::record`]).
 
 pub(crate) mod action;

@@ -247,7 +247,7 @@ fn a_call_that_uses_no_tokens_is_not_held_by_their_limit() {
     let (ledger, changes) = after(undeclared(), &told(&[tokens]));
     assert!(matches!(
         changes[..],
-        [Change::Learned { limit: 40_000, .. }]
+        [Change::Learned { limit: 40_000, .. }, Change::Left { .. }]
     ));
     assert_eq!(in_the_way(&ledger, ms(10_100)), None);
 }

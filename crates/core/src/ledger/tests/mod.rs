@@ -120,11 +120,13 @@ fn refused(wait: impl Into<Option<Span>>) -> Facts {
 fn reading(limit: u64, remaining: u64, reset: Span, window: Option<Span>) -> Reading {
     Reading {
         dimension: "requests".to_owned(),
+        name: None,
         reach: Reach::Account,
         limit: Some(limit),
         remaining: Some(remaining),
         reset_after: Some(reset),
         refills: false,
+        fits_after: None,
         window,
         source: "RateLimit header",
     }

@@ -375,11 +375,13 @@ impl World {
             };
             facts.readings.push(Reading {
                 dimension: "requests".to_owned(),
+                name: None,
                 reach: Reach::Account,
                 limit: Some(limit),
                 remaining: Some(said.unwrap_or(0)),
                 reset_after: Some(Span::from_micros(reset)),
                 refills: false,
+                fits_after: None,
                 window: None,
                 source: "x-ratelimit-remaining-requests",
             });

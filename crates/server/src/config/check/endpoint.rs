@@ -178,7 +178,7 @@ fn contradictions(
     out: &mut Collector,
 ) {
     let method = template.and_then(Template::method);
-    let keyless = !place.has("idempotency");
+    let keyless = options.idempotency.is_none() && !place.has("idempotency");
     if class == Class::IdempotentWrite && keyless && matches!(method, Some("POST" | "PATCH")) {
         out.add(
             place.key("class").mark(),

@@ -8,8 +8,9 @@
 mod account;
 mod agents;
 mod base_url;
-mod dialect;
+pub(super) mod dialect;
 mod endpoint;
+mod meter;
 mod policy;
 mod provider;
 

@@ -1,6 +1,7 @@
 //! Providers: what the user wrote over what the preset knows.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::HeaderName;
 use rategov_core::id::Provider;
@@ -8,7 +9,7 @@ use rategov_core::policy::Profile;
 use rategov_core::time::Span;
 
 use super::policy::Policy;
-use super::{above_zero, account, base_url, dialect, endpoint};
+use super::{above_zero, account, base_url, dialect, endpoint, meter};
 use crate::config::mistake::{Collector, nearest};
 use crate::config::options::{Options, ProviderOptions, SdkOptions};
 use crate::config::place::Place;
@@ -95,12 +96,23 @@ fn provider(
             .ok(),
         None => {
             if !place.has("base_url") {
-                let hint = match nearest(name, presets.names()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => "add `base_url: https://…`".to_owned(),
+                let add = "add `base_url: https://…`".to_owned();
+                let (cause, hint) = match preset_name {
+                    Presets::GENERIC => {
+                        let near = nearest(name, presets.names());
+                        let hint = near.map(|near| format!("did you mean `{near}`?"));
+                        ("there is no preset of that name", hint.unwrap_or(add))
+                    }
+                    _ => (
+                        "each customer of this provider has an address of its own",
+                        add,
+                    ),
                 };
                 let name = shown(name);
-                out.add(place.mark(), format!("provider `{name}` has no `base_url`, and there is no preset of that name\nhint: {hint}"));
+                out.add(
+                    place.mark(),
+                    format!("provider `{name}` has no `base_url`, and {cause}\nhint: {hint}"),
+                );
             }
             None
         }
@@ -134,8 +146,11 @@ fn provider(
     let errors = dialect::errors(written, named, presets, place, out);
     let dialect = dialect::dialect(written, preset, place, out);
     let heard = dialect.fields().iter().map(|field| field.reach);
+    let meter = meter::rules(written, preset, presets, place, out);
+    let mut account_policy = policy.account.clone();
+    account_policy.charge = meter::charge(written, preset);
     let rules = AccountRules {
-        policy: policy.account.clone(),
+        policy: account_policy,
         max_concurrent: policy.max_concurrent,
         quotas: Vec::new(),
         heard: heard
@@ -158,8 +173,10 @@ fn provider(
         endpoints,
         unmatched_profile,
         path_prefix,
+        whose: options.whose,
         dialect,
         errors,
+        meter: Arc::new(meter),
     })
 }
 

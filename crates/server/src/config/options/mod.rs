@@ -5,8 +5,12 @@
 //! optional, so that "not written" can be told from "written as the default".
 //! The doc comments are the descriptions of the JSON schema, which editors show.
 
+mod answers;
+mod meter;
 mod provider;
 
+pub use answers::*;
+pub use meter::*;
 pub use provider::*;
 
 use schemars::JsonSchema;

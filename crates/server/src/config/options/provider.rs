@@ -3,13 +3,15 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use rategov_core::observe::dialect::{MessageClock, Unit, What};
-use rategov_core::observe::{Meaning, Reach};
+use rategov_core::observe::dialect::MessageClock;
 use rategov_core::word::Class;
 
+use super::meter::{ChargeOptions, SizingOptions, UsageOptions};
 use crate::config::named::Named;
 use crate::config::units::SpanText;
 use crate::config::words::Word;
+
+use super::{ErrorOptions, FieldOptions};
 
 /// Declares the words of a closed vocabulary as they are written.
 macro_rules! written {
@@ -56,10 +58,18 @@ pub struct ProviderOptions {
     pub endpoints: Option<Vec<EndpointOptions>>,
     /// Whether times without a zone in its error messages are UTC.
     pub message_clock: Option<Word<MessageClock>>,
-    /// Header fields of its answers that say something about limits.
+    /// In words, whose its limits are.
+    pub whose: Option<String>,
+    /// Fields of its answers that say something about limits and errors.
     pub fields: Option<Vec<FieldOptions>>,
     /// What its errors mean; the first that matches wins.
     pub errors: Option<Vec<ErrorOptions>>,
+    /// What its requests say of their cost.
+    pub sizing: Option<Vec<SizingOptions>>,
+    /// What its answers say of their cost.
+    pub usage: Option<Vec<UsageOptions>>,
+    /// How it charges what a call uses.
+    pub charge: Option<ChargeOptions>,
     /// Where the facts of a preset come from, by a name.
     pub sources: Option<Named<SourceOptions>>,
     /// The name of the source of each single value.
@@ -74,46 +84,6 @@ pub struct SourceOptions {
     pub url: Option<String>,
     /// The day on which it was read, `2026-11-29`.
     pub verified_on: Option<String>,
-}
-
-/// One header field of a provider's answers.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct FieldOptions {
-    /// Its name.
-    pub header: Option<String>,
-    /// What it carries.
-    pub what: Option<Word<What>>,
-    /// What is counted: `requests`, `tokens`, `input_tokens`, … Not for `retry`.
-    pub dimension: Option<String>,
-    /// How a time is written. Left out: told by form and magnitude.
-    pub unit: Option<Word<Unit>>,
-    /// Whose limit it is. Left out: the account's.
-    pub scope: Option<Word<Reach>>,
-    /// The length of the window, where it is documented and not sent.
-    pub window: Option<SpanText>,
-    /// The name of its source.
-    pub source: Option<String>,
-}
-
-/// What an error means. What is left out is not asked for.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ErrorOptions {
-    /// The status of the answer; under a success status that of the body.
-    pub status: Option<u16>,
-    /// The error's code or type, whatever its case.
-    pub code: Option<String>,
-    /// A piece of the error's sentence, whatever its case.
-    pub message: Option<String>,
-    /// What it means.
-    pub meaning: Option<Word<Meaning>>,
-    /// Whose limit it is, where no exhausted header field says so.
-    pub scope: Option<Word<Reach>>,
-    /// The documented wait, where the answer names none.
-    pub wait: Option<SpanText>,
-    /// The name of its source.
-    pub source: Option<String>,
 }
 
 /// Environment variables that the provider's SDKs read.

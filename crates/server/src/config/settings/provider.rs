@@ -1,5 +1,7 @@
 //! A provider: where it is, how it is spoken to, what is known of it.
 
+use std::sync::Arc;
+
 use http::{HeaderName, HeaderValue};
 use rategov_core::id::Provider;
 use rategov_core::observe::{Dialect, ErrorRule};
@@ -7,6 +9,7 @@ use rategov_core::policy::Profile;
 use rategov_core::time::Span;
 
 use super::{AccountRight, AccountRules, AccountSettings, Rights};
+use crate::gateway::meter::MeterRules;
 use crate::route::{EndpointRule, prefixed};
 
 /// An outside API.
@@ -37,10 +40,14 @@ pub struct ProviderSettings {
     /// A call whose path doesn't begin with it gets it put in front: empty, or
     /// beginning with `/` and not ending with it.
     pub path_prefix: String,
-    /// What the headers of its answers say.
+    /// In words, whose its limits are.
+    pub whose: Option<String>,
+    /// What the fields of its answers say.
     pub dialect: Dialect,
     /// What its errors mean, in the order in which rules are tried.
     pub errors: Vec<ErrorRule>,
+    /// Where its requests and answers tell what calls cost.
+    pub meter: Arc<MeterRules>,
 }
 
 /// Where a provider is. The one place a call to it can go.

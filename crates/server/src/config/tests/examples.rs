@@ -127,7 +127,9 @@ fn the_extract_of_the_specification_loads_alone() {
 fn without_a_configuration_nothing_is_stricter_than_a_provider() {
     let settings = Settings::default();
     let names: Vec<&str> = settings.providers.keys().map(Provider::as_str).collect();
-    assert_eq!(names, ["anthropic", "openai"]);
+    let callable: Vec<&str> = Presets::built_in().callable().collect();
+    assert_eq!(names, callable);
+    assert!(names.contains(&"anthropic") && names.contains(&"openai"));
     for provider in settings.providers.values() {
         assert_eq!(
             provider.undeclared.policy,
@@ -299,9 +301,10 @@ providers:
         "the prefix is not said twice"
     );
     assert_eq!(openai.slot.scheme.as_deref(), Some("Bearer"));
-    let field = openai.dialect.rule("x-ratelimit-limit-requests").unwrap();
-    assert_eq!(field.reach, rategov_core::observe::Reach::Account);
-    assert!(openai.dialect.rule("retry-after-ms").is_some());
+    let (fields, _) = openai.dialect.rules("x-ratelimit-limit-requests");
+    assert_eq!(fields.len(), 1, "the user's row stands over the preset's");
+    assert_eq!(fields[0].reach, rategov_core::observe::Reach::Account);
+    assert_eq!(openai.dialect.rules("retry-after-ms").0.len(), 1);
     assert_eq!(openai.errors[0].code, None);
 
     let routes = RouteTable::new(&settings);

@@ -132,14 +132,44 @@ providers:
       - { meaning: rate_limited }
       - { status: 429 }
 "), @r"
-    rategov.yaml:5:33: unknown content of a header field `remaning`
+    rategov.yaml:5:33: unknown content of a field `remaning`
       hint: did you mean `remaining`?
-    rategov.yaml:6:9: a header field needs `what`
+    rategov.yaml:6:9: a field needs `what`
       hint: write `what: remaining`
-    rategov.yaml:7:51: a wait has no dimension
+    rategov.yaml:7:51: `retry` has no dimension
       hint: leave it out
-    rategov.yaml:9:9: an error rule asks for a `status`, a `code` or a `message`: this one would match nothing
+    rategov.yaml:9:9: an error rule asks for a `status`, a `code`, a `message` or the like: this one would match nothing
     rategov.yaml:10:9: an error rule needs its `meaning`
       hint: write `meaning: rate_limited`
+    ");
+}
+
+#[test]
+fn a_field_is_in_one_place_and_its_limit_has_a_name_that_can_be_filled() {
+    insta::assert_snapshot!(check("
+providers:
+  billing:
+    base_url: https://x.example
+    fields:
+      - { header: x-a, body: $.a, what: cost }
+      - { what: cost }
+      - { body: a.b, what: cost }
+      - { header: x-left, what: remaining, dimension: requests, name: 'bucket:{x-bucket' }
+    errors:
+      - { status: [], meaning: billing }
+      - { status: [429, 99], meaning: billing }
+      - { status: 429, meaning: billing, advice: weit }
+"), @r"
+    rategov.yaml:5:30: a field is in a `header` or in the `body`, not in both
+    rategov.yaml:6:9: a field needs `header` or `body`
+      hint: write `header: x-ratelimit-remaining`
+    rategov.yaml:7:17: this is not a path into a JSON text
+      hint: write `$.error.code` or `$.items[*].status`
+    rategov.yaml:8:71: a limit can't be called so
+      hint: write `requests_day`, or `bucket:{x-ratelimit-bucket}`
+    rategov.yaml:10:19: no status would match
+    rategov.yaml:11:19: this is not the status of an answer
+    rategov.yaml:12:50: unknown advice `weit`
+      hint: did you mean `wait`?
     ");
 }

@@ -17,6 +17,20 @@ providers:
 }
 
 #[test]
+fn a_preset_that_can_not_know_where_its_provider_is() {
+    insta::assert_snapshot!(check("
+providers:
+  jira: {}
+  shop: { preset: shopify-rest }
+"), @r"
+    rategov.yaml:2:3: provider `jira` has no `base_url`, and each customer of this provider has an address of its own
+      hint: add `base_url: https://…`
+    rategov.yaml:3:3: provider `shop` has no `base_url`, and each customer of this provider has an address of its own
+      hint: add `base_url: https://…`
+    ");
+}
+
+#[test]
 fn a_preset_that_nobody_knows() {
     insta::assert_snapshot!(check("
 providers: { mine: { preset: antropic, base_url: https://x.example } }
