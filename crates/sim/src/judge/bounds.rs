@@ -10,8 +10,8 @@
 //! | bucket, `B ≥ 1 + R·J` | 1 | the bucket takes up the jitter |
 //! | smaller bucket | `1/(1 + R·J − (B − 1))` | else two calls meet an empty one |
 //!
-//! Where the most is charged at arrival and the rest given back in the end, what is
-//! open holds the most: `1/(1 + (L/W)·most/mean)` of that, `L` the time for which the
+//! Where a window charges the most at arrival and gives the rest back in the end, what
+//! is open holds the most (a bucket refills meanwhile): `1/(1 + (L/W)·most/mean)` of that, `L` the time for which the
 //! governor must take a call for open: work, both ways, jitter. Example: 16,100 tokens
 //! at most, 665 on the mean, 1.84 s: 57.4 % of a minute's limit.
 //!
@@ -23,8 +23,8 @@
 //! after the first answer. If nothing is told, one event for each attempt to find
 //! out more, which may be made every ten minutes. Utilisation: 98 %, or the
 //! ceiling less 0.2 % if that is lower. Of a limit declared in another shape, 95 %
-//! after five windows; of a limit on tokens 95 %, since each call is a guess. After something happened: one event, and 90 % of what is
-//! left within two windows.
+//! after five windows; of a limit on tokens 95 %, since each call is a guess. After
+//! something happened: one event, and 90 % of what is left within two windows.
 
 use rategov_core::time::Span;
 
@@ -60,7 +60,11 @@ pub fn ceiling(trial: &Trial) -> u64 {
         (Shape::SlidingCounter, _) => even,
         (_, None) => log,
     };
-    let by_shape = by_shape * trial.work.kept_free(trial.size.window, trial.jitter) / 10_000;
+    let free = match trial.shape.capacity(trial.size) {
+        Some(_) => 10_000,
+        None => trial.work.kept_free(trial.size.window, trial.jitter),
+    };
+    let (by_shape, even) = (by_shape * free / 10_000, even * free / 10_000);
     match trial.knowledge {
         Knowledge::Declared | Knowledge::Both(_) => by_shape,
         _ => by_shape.min(even),

@@ -51,10 +51,17 @@ enum Due {
     Committed(RecordSeq),
     FirstByte(ActionId, AttemptNo),
     Arrive(ActionId, AttemptNo, Moment),
-    Answer(ActionId, AttemptNo, Facts, Option<Usage>),
+    Answer(ActionId, AttemptNo, Box<Answer>),
     Finish(Ticket),
     Foreign,
     Change,
+}
+
+/// What an answer says.
+#[derive(Debug)]
+struct Answer {
+    facts: Facts,
+    usage: Option<Usage>,
 }
 
 /// See the module.
@@ -188,7 +195,8 @@ impl<'t> Play<'t> {
             Due::Committed(seq) => self.engine.handle_committed(seq),
             Due::FirstByte(action, attempt) => self.first_byte(action, attempt),
             Due::Arrive(action, attempt, left) => self.arrive(action, attempt, left),
-            Due::Answer(action, attempt, facts, usage) => {
+            Due::Answer(action, attempt, answer) => {
+                let Answer { facts, usage } = *answer;
                 if let Some(usage) = usage {
                     self.engine.handle_usage(self.now, action, attempt, &usage);
                 }
@@ -304,7 +312,8 @@ impl<'t> Play<'t> {
         let wall = WALL + (self.now + back).since(Moment::START);
         let facts = facts_of(head, &seen.body, wall);
         let usage = usage_of(self.trial.work, head.status, &seen.body);
-        self.later(back, Due::Answer(action, attempt, facts, usage));
+        let answer = Box::new(Answer { facts, usage });
+        self.later(back, Due::Answer(action, attempt, answer));
     }
 
     /// The provider is done with a call, and says what it charged it.

@@ -145,7 +145,7 @@ impl Order {
             // Some ask for the usage at the end of the stream, some don't.
             Kind::Generation => format!(
                 r#"{{"model":"gpt-sim","stream":true,"max_tokens":{MOST},"stream_options":{{"include_usage":{}}},"messages":[{{"role":"user","content":"hi"}}]}}"#,
-                self.op % 2 == 0
+                self.op.is_multiple_of(2)
             ),
             _ => format!(r#"{{"external_ref":"{}"}}"#, self.reference()),
         };

@@ -137,8 +137,8 @@ fn usage_of(body: &[u8]) -> Usage {
     let text = String::from_utf8_lossy(body);
     let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
     let chunks = events.filter_map(|data| serde_json::from_str::<Value>(data).ok());
-    let reported = chunks.map(|chunk| chunk["usage"].clone());
-    let reported = reported.filter(Value::is_object).last();
+    let mut reported = chunks.map(|chunk| chunk["usage"].clone());
+    let reported = reported.rfind(Value::is_object);
     let tokens = |name: &str| reported.as_ref().and_then(|usage| usage[name].as_u64());
     Usage {
         input: tokens("prompt_tokens"),
