@@ -5,15 +5,16 @@
 //!
 //! | shape | ceiling | because |
 //! |---|---|---|
-//! | fixed of unknown phase, sliding | `W/(W + J)` | calls of `W + J` may meet in one window |
+//! | fixed of unknown phase, sliding, one or two | `W/(W + J)` | calls of `W + J` may meet in one window |
 //! | counter | the same, less `1/Q` | starts must be even, and one is always the new one |
 //! | bucket, `B ≥ 1 + R·J` | 1 | the bucket takes up the jitter |
 //! | smaller bucket | `1/(1 + R·J − (B − 1))` | else two calls meet an empty one |
 //!
 //! Where a window charges the most at arrival and gives the rest back in the end, what
-//! is open holds the most (a bucket refills meanwhile): `1/(1 + (L/W)·most/mean)` of that, `L` the time for which the
-//! governor must take a call for open: work, both ways, jitter. Example: 16,100 tokens
-//! at most, 665 on the mean, 1.84 s: 57.4 % of a minute's limit.
+//! is open holds the most (a bucket refills meanwhile): `1/(1 + (L/W)·most/mean)` of
+//! that, `L` the time for which the governor must take a call for open: work, both
+//! ways, jitter. Example: 16,100 tokens at most, 665 on the mean, 1.84 s: 57.4 % of a
+//! minute's limit.
 //!
 //! Who doesn't know the shape must be safe for all but the smaller buckets: the
 //! counter's ceiling. Example: 100 per 10 s, J = 500 ms: 95.2 % if the window is

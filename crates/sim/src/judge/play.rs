@@ -89,9 +89,9 @@ impl<'t> Play<'t> {
         let (account, scope) = names();
         let work = trial.work;
         let known = (trial.knowledge).declared(trial.shape, trial.size, work.dimension());
-        let charge = known.as_ref().map(|_| work.charge(trial.refusals));
+        let charge = (!known.is_empty()).then(|| work.charge(trial.refusals));
         let limits = ScopeLimits {
-            quotas: known.into_iter().collect(),
+            quotas: known,
             max_concurrent: None,
         };
         let policy = AccountPolicy {
