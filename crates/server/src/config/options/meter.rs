@@ -22,7 +22,7 @@ pub struct SizingOptions {
 pub struct UsageOptions {
     /// What stands there.
     pub what: Option<ToldWord>,
-    /// Where, in the order in which they are believed: `$.usage.output_tokens`, `$.choices[*].text`.
+    /// Where, in the order in which they are believed: `$.usage.output_tokens`.
     pub paths: Option<Vec<String>>,
     /// Members beside each of them, to be added to it.
     pub plus: Option<Vec<String>>,
