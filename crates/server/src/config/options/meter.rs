@@ -107,3 +107,50 @@ pub enum CountingWord {
     /// It does not.
     Excluded,
 }
+
+impl AskedWord {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            AskedWord::MostOutput => "most_output",
+            AskedWord::Choices => "choices",
+            AskedWord::InputTokens => "input_tokens",
+        }
+    }
+}
+
+impl ToldWord {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            ToldWord::Input => "input",
+            ToldWord::CachedInput => "cached_input",
+            ToldWord::Output => "output",
+            ToldWord::Total => "total",
+            ToldWord::Points => "points",
+            ToldWord::Spend => "spend",
+            ToldWord::Text => "text",
+        }
+    }
+}
+
+impl ChargingWord {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            ChargingWord::Actual => "actual",
+            ChargingWord::Most => "most",
+            ChargingWord::MostThenRefund => "most_then_refund",
+        }
+    }
+}
+
+impl CountingWord {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            CountingWord::Counted => "counted",
+            CountingWord::Excluded => "excluded",
+        }
+    }
+}
