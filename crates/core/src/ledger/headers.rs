@@ -21,8 +21,9 @@
 //! **A window that is not named** is concluded from the resets. A window that
 //! starts anew is as long as the longest reset seen. A bucket's reset grows with
 //! what is used: limit 5,000, 1 used, reset 12 ms, and later 50 used, reset
-//! 600 ms; several such readings in a row give the window, 600 ms · 5,000 / 50 = 60 s,
-//! or a little more, because a part of a unit may be left that is not told.
+//! 600 ms; several such readings in a row give the window, 600 ms · 5,000 / 50 = 60 s.
+//! A part of a unit may be left that is not told, so of alike readings the longest
+//! counts.
 //! Where a provider is known to say when its bucket is full again, the first
 //! reading gives it, and the first two that contradict each other take it back: some
 //! servers use the names of one provider and the counting of another.
@@ -281,9 +282,12 @@ impl Told {
             // The more is used, the less rounding and the way matter.
             (true, true) if used < self.most - self.most / 10 => known,
             (_, true) => {
+                // What is left is told in whole units, so up to one less is used, and
+                // what follows is too short by that much: the longest is nearest.
+                let least = reset.scale(limit, used);
+                let is_alike = refilled && used <= self.most + self.most / 10;
                 self.most = self.most.max(used);
-                // What is left is told in whole units, so up to one less is used.
-                reset.scale(limit, used.saturating_sub(1).max(1))
+                if is_alike { known.max(least) } else { least }
             }
             // It was no bucket after all: what was concluded from it is void.
             (true, false) => reset,
@@ -457,7 +461,7 @@ mod tests {
             (4_960, 480),
             (4_950, 600),
         ];
-        check_window(&bucket, 5_000, 61_224, true);
+        check_window(&bucket, 5_000, 60_000, true);
         check_window(&bucket[..4], 5_000, 480, false);
         let no_bucket = [&bucket[..], &[(4_900, 30)]].concat();
         check_window(&no_bucket, 5_000, 30, false);
