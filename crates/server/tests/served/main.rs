@@ -45,6 +45,8 @@ enum Does {
     Stalls(&'static str),
     /// Says this once it may.
     Waits(&'static str),
+    /// Says the first of this, the rest once it may, and closes.
+    Pauses(&'static str, &'static str),
     /// Is not there.
     Absent,
 }
@@ -142,6 +144,12 @@ async fn provider(
                     let mut body = [0; 5];
                     stream.read_exact(&mut body).await?;
                     path += &format!(" {}", String::from_utf8_lossy(&body));
+                }
+                if let Does::Pauses(first, rest) = does {
+                    stream.write_all(first.as_bytes()).await?;
+                    let _ = arrived.send(path);
+                    may_say.acquire().await.unwrap().forget();
+                    return stream.write_all(rest.as_bytes()).await;
                 }
                 let (Does::Says(words) | Does::Stalls(words) | Does::Waits(words)) = does else {
                     return Ok(());

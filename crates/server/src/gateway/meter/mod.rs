@@ -12,6 +12,7 @@
 
 mod amount;
 pub mod decode;
+mod envelope;
 mod frames;
 pub mod places;
 pub mod rules;

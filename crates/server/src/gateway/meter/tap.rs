@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `application/json`, `…+json`, lines of JSON | one text, or one after the other |
 //! | `text/event-stream` | the data of each event is a text |
-//! | `application/vnd.amazon.eventstream` | the payload of each message is a text |
+//! | `application/vnd.amazon.eventstream` | the payload of each message is a text, and so is what it holds in base64 |
 //! | other text | its length counts as generated text |
 //! | anything else | nothing: its length says nothing of tokens |
 //!
@@ -23,6 +23,7 @@ use rategov_core::estimate::{Seen, Usage};
 
 use super::amount::Amount;
 use super::decode::{Coding, Decoder, Limits, Room, Sink};
+use super::envelope::Envelope;
 use super::frames::Frames;
 use super::rules::{Found, MeterRules, Told};
 use super::scan::Scan;
@@ -76,6 +77,9 @@ struct Reader {
     scan: Scan,
     events: Sse,
     frames: Frames,
+    /// What a message holds in base64 is a text of its own.
+    envelope: Envelope,
+    inner: Scan,
     found: Found,
     /// Bytes of the texts themselves, without what is around them.
     data: u64,
@@ -96,6 +100,8 @@ impl Tap {
             scan: Scan::default(),
             events: Sse::default(),
             frames: Frames::default(),
+            envelope: Envelope::default(),
+            inner: Scan::default(),
             found: Found::default(),
             data: 0,
         };
@@ -161,20 +167,32 @@ impl Sink for Reader {
             scan,
             events,
             frames,
+            envelope,
+            inner,
             found,
             data,
         } = self;
         let places = rules.usage.places();
-        let tell = |part: Part<'_>| match part {
-            Part::Data(piece) => {
-                *data += piece.len() as u64;
-                scan.feed(places, piece, found);
-            }
-            Part::End => scan.restart(),
-        };
         match shape {
-            Shape::Events => events.feed(plain, tell),
-            Shape::Frames => frames.feed(plain, tell),
+            Shape::Events => events.feed(plain, |part| match part {
+                Part::Data(piece) => {
+                    *data += piece.len() as u64;
+                    scan.feed(places, piece, found);
+                }
+                Part::End => scan.restart(),
+            }),
+            Shape::Frames => frames.feed(plain, |part| match part {
+                Part::Data(piece) => {
+                    *data += piece.len() as u64;
+                    scan.feed(places, piece, found);
+                    envelope.feed(piece, |inside| inner.feed(places, inside, found));
+                }
+                Part::End => {
+                    scan.restart();
+                    inner.restart();
+                    *envelope = Envelope::default();
+                }
+            }),
             Shape::Json => {
                 *data += plain.len() as u64;
                 scan.feed(places, plain, found);

@@ -220,6 +220,28 @@ fn converse_and_its_stream_of_messages() {
 }
 
 #[test]
+fn the_events_of_a_model_inside_of_a_stream_of_messages() {
+    use base64::Engine as _;
+    let event = |text: &str| {
+        let inside = base64::engine::general_purpose::STANDARD.encode(text);
+        message(format!("{{\"bytes\":\"{inside}\",\"p\":\"abcdef\"}}").as_bytes())
+    };
+    let stream = [
+        event(
+            r#"{"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}}"#,
+        ),
+        event(r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"Hello"}}"#),
+        event(r#"{"type":"message_delta","usage":{"output_tokens":15}}"#),
+    ]
+    .concat();
+    check(
+        "application/vnd.amazon.eventstream",
+        &stream,
+        "in 25 out 15 text 5",
+    );
+}
+
+#[test]
 fn cohere_and_its_stream() {
     let body = br#"{"id":"x","message":{"role":"assistant","content":[{"type":"text","text":"Hi"}]},
         "usage":{"billed_units":{"input_tokens":5,"output_tokens":418},"tokens":{"input_tokens":71.0,"output_tokens":418.0}}}"#;
