@@ -5,7 +5,7 @@ use super::{
     account, answer, declared, in_the_way, mode, ok, policy, quota, reading, refused, scope, secs,
     send, send_on, stage, undeclared,
 };
-use crate::ledger::{Change, Ledger, PermitId, Reason};
+use crate::ledger::{Change, Ledger, PermitId, Rate, Reason};
 use crate::observe::{Facts, Kind, Meaning, Reach};
 use crate::policy::{AccountPolicy, ScopeLimits, WindowKind};
 use crate::time::{Draw, Moment, Span};
@@ -417,7 +417,7 @@ fn a_full_map_never_refuses_a_call() {
 }
 
 #[test]
-fn a_late_arrival_is_weather_and_changes_no_limit() {
+fn a_late_arrival_is_weather_and_doubles_the_margin_of_its_window() {
     let mut ledger = declared(60, 10, WindowKind::Sliding);
     let mut now = secs(100);
     // Full windows, one after the other: each call leaves as soon as one before has left.
@@ -429,13 +429,14 @@ fn a_late_arrival_is_weather_and_changes_no_limit() {
         answer(&mut ledger, now, permit, &ok());
         now = now + Span::from_millis(20);
     }
-    let before = ledger.rate(&account());
     now = in_the_way(&ledger, now).map_or(now, |(_, until)| until);
     let permit = send(&mut ledger, now);
     answer(&mut ledger, now, permit, &refused(Span::from_secs(1)));
     let state = ledger.state(now, &account()).expect("declared");
     assert!(!state.misdeclared);
-    assert_eq!(ledger.rate(&account()), before);
+    let tick = Span::from_micros(1);
+    let per = Span::from_secs(10) + Span::from_millis(400) + tick;
+    assert_eq!(ledger.rate(&account()), Some(Rate { units: 60, per }));
 }
 
 #[test]
