@@ -6,7 +6,7 @@
 //! |---|---|
 //! | the longest of `Retry-After` and the vendor's own fields | a vendor's field shortens the standard one only where that is the same wait rounded up |
 //! | the body's own field | if it is longer, or the same wait before rounding to whole seconds |
-//! | the message's sentence | if there is neither, or it is less than a second longer: the field cut it |
+//! | the message's sentence | if there is neither, or a field in whole seconds has cut its fraction |
 //! | the reset of the limit that is used up | if a limit refused and there is none of the above |
 //! | the documented wait of the rule | if there is none of the above |
 //!
@@ -118,8 +118,10 @@ impl Said {
             .documented
             .map(|wait| (wait, "the provider's documented wait"));
         let field = more_exact(self.header, body);
+        let is_whole = |span: Span| span.as_micros() % 1_000_000 == 0;
         let is_cut = |field: Wait, message: Wait| {
-            field.0 < message.0 && message.0 < field.0 + Span::from_secs(1)
+            let is_longer = field.0 < message.0 && message.0 < field.0 + Span::from_secs(1);
+            is_longer && is_whole(field.0) && !is_whole(message.0)
         };
         match (field, message) {
             (Some(field), Some(message)) if is_cut(field, message) => Some(message),

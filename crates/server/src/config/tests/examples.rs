@@ -189,7 +189,18 @@ fn every_fact_of_a_preset_has_its_source() {
             .facts
             .iter()
             .flat_map(|facts| facts.iter().map(|(_, source)| Some(source.as_str())));
-        for source in fields.chain(errors).chain(endpoints).chain(facts) {
+        let sizing = preset.sizing.iter().flatten();
+        let sizing = sizing.map(|row| row.source.as_deref());
+        let usage = preset.usage.iter().flatten();
+        let usage = usage.map(|row| row.source.as_deref());
+        let charge = preset.charge.iter().map(|row| row.source.as_deref());
+        let costs = sizing.chain(usage).chain(charge);
+        for source in fields
+            .chain(errors)
+            .chain(endpoints)
+            .chain(facts)
+            .chain(costs)
+        {
             let source = source.unwrap_or_else(|| panic!("{name}: a row without source"));
             assert!(
                 sources.get(source).is_some(),
