@@ -14,6 +14,7 @@
 
 mod calls;
 pub mod journal;
+mod metered;
 pub mod node;
 pub mod order;
 mod outputs;

@@ -93,6 +93,27 @@ fn tokens_that_are_charged_at_the_most_are_never_refused_and_used_to_95_percent(
 }
 
 #[test]
+fn tokens_of_a_declared_window_or_full_bucket_are_never_refused() {
+    let shapes = [Shape::Fixed, Shape::SlidingLog, Shape::FullBucket];
+    let fits = |trial: &Trial| {
+        trial.knowledge == Knowledge::Declared
+            && shapes.contains(&trial.shape)
+            && trial.jitter == Span::from_millis(500)
+    };
+    let trials = matrix::tokens().into_iter().filter(fits);
+    let step = if std::env::var_os(FULL).is_some() {
+        1
+    } else {
+        5
+    };
+    for trial in trials.step_by(step) {
+        let verdict = judge(&trial);
+        assert_eq!(verdict.refusals, 0, "{trial}");
+        assert!(1_000 < verdict.calls, "{trial}: hardly anything was sent");
+    }
+}
+
+#[test]
 fn a_trial_gives_the_same_verdict_twice_and_another_seed_another_one() {
     let told = Knowledge::Told(LimitFields::Ietf);
     let trial = Trial {

@@ -6,8 +6,8 @@
 mod common;
 
 use common::{
-    EARLIER_FORMS, OPS, World, account, action, agent, answered, asked, bring_down, ended, engine,
-    life, moment, now, payload, requested, retry, scope, sent, tables, task,
+    EARLIER_FORMS, OPS, WALL, World, account, action, agent, answered, asked, bring_down, ended,
+    engine, life, moment, now, payload, requested, retry, scope, sent, tables, task,
 };
 use rategov_audit::report::Verdict;
 use rategov_audit::verify::Expect;
@@ -280,6 +280,9 @@ fn what_ended_long_ago_is_swept_and_the_log_keeps_it() {
     world.write_entry(last).unwrap();
     world.write_all(&engine(OPS), life(OPS, 1, 100).into_iter().skip(1));
     world.write_all(&engine(OPS), life(OPS, 2, 200).into_iter().take(4));
+    // Its id is of a clock that was two months ahead.
+    let ahead = ((WALL as u128 + 62 * 24 * 3_600) * 1_000) << 80;
+    world.write_all(&engine(OPS), life(OPS, ahead, 300));
     let opened = Event::TaskOpened {
         task: task("old"),
         agent: agent("a"),
@@ -309,6 +312,7 @@ fn what_ended_long_ago_is_swept_and_the_log_keeps_it() {
         State::Waiting
     );
     assert_eq!(reader.attempts(action(2)).unwrap().len(), 1);
+    assert!(reader.action(action(ahead)).unwrap().is_some());
     let query = JournalQuery {
         action: Some(action(1)),
         ..Default::default()

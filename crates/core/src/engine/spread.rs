@@ -9,7 +9,8 @@
 //!
 //! The p99.9 is bounded by the longest of each thousand, and what is said is the
 //! longest of the last thousands: it grows at once, and falls only after
-//! [`THOUSANDS`] better ones. Before the first is complete nothing is said.
+//! [`THOUSANDS`] better ones. Before the first is complete, twice the longest of the
+//! first hundred and more is said, and before that nothing.
 //!
 //! Example: 60 per minute. Answers take 20–80 ms, so after a thousand calls
 //! J = 80 ms in place of 1.2 s, and 99.9 % of the quota can be used in place of
@@ -19,6 +20,10 @@ use crate::time::Span;
 
 /// Calls of which the longest stands for their p99.9.
 const CALLS: u32 = 1_000;
+/// Calls after which anything is said, and how much longer than all of them the
+/// p99.9 is taken to be until a thousand were seen.
+const FIRST: u32 = 100;
+const FIRST_FACTOR: u64 = 2;
 /// Complete thousands that are remembered.
 const THOUSANDS: usize = 4;
 /// What is said is rounded up to this: each new word makes every limit anew.
@@ -46,8 +51,11 @@ impl Spread {
             self.before[0] = Some(std::mem::take(&mut self.longest));
             self.calls = 0;
         }
-        let longest = self.before.iter().flatten().max()?;
-        let spread = Some(self.longest.max(*longest));
+        let spread = match self.before.iter().flatten().max() {
+            Some(longest) => Some(self.longest.max(*longest)),
+            None if FIRST <= self.calls => Some(self.longest.saturating_mul(FIRST_FACTOR)),
+            None => None,
+        };
         if spread == self.said {
             return None;
         }
@@ -70,9 +78,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_before_a_thousand_calls_were_seen() {
+    fn nothing_is_said_before_a_hundred_calls_and_twice_the_longest_before_a_thousand() {
         let mut spread = Spread::default();
-        assert!((1..CALLS).all(|_| spread.took(ms(20)).is_none()));
+        assert!((1..FIRST).all(|_| spread.took(ms(20)).is_none()));
+        assert_eq!(spread.took(ms(20)), Some(ms(40)));
+        assert!((FIRST + 1..CALLS).all(|_| spread.took(ms(20)).is_none()));
         assert_eq!(spread.took(ms(20)), Some(ms(20)));
         assert_eq!(thousand(&mut spread, ms(20)), [], "it is said once");
     }
@@ -81,7 +91,11 @@ mod tests {
     fn it_is_never_less_than_the_longest_of_the_last_thousand() {
         let mut spread = Spread::default();
         spread.took(Span::from_micros(71_001));
-        assert_eq!(thousand(&mut spread, ms(3)), [ms(80)], "rounded up");
+        assert_eq!(
+            thousand(&mut spread, ms(3)),
+            [ms(160), ms(80)],
+            "rounded up"
+        );
     }
 
     #[test]

@@ -232,6 +232,11 @@ impl ScopeLedger {
         if self.is_explained(now, readings) {
             return;
         }
+        for limiter in self.of_mut(Dimension::Requests) {
+            if limiter.origin() == Origin::Header && limiter.told.remaining() != Some(0) {
+                limiter.told.contradict();
+            }
+        }
         let verdicts: Vec<Verdict> = self
             .limiters
             .iter_mut()

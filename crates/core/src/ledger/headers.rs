@@ -22,18 +22,32 @@
 //! starts anew is as long as the longest reset seen. A bucket's reset grows with
 //! what is used: limit 5,000, 1 used, reset 12 ms, and later 50 used, reset
 //! 600 ms; several such readings in a row give the window, 600 ms · 5,000 / 50 = 60 s.
+//! A part of a unit may be left that is not told, so of alike readings the longest
+//! counts.
 //! Where a provider is known to say when its bucket is full again, the first
 //! reading gives it, and the first two that contradict each other take it back: some
 //! servers use the names of one provider and the counting of another.
 //!
 //! Calls overtake each other on their way, so a reading may not yet count some
-//! that left just before its call. Those of the last [`OVERTAKES`] are taken as
-//! not counted, which makes **left** too small for a moment and never too large.
+//! that left just before its call. Those within the spread of the way, as measured
+//! or as it may be ([`overtakes`]), are taken as not counted, which makes **left** too
+//! small for a moment and never too large.
 
 use crate::time::{Moment, Span};
 
-/// How much later than a call one that left before it may arrive.
-pub(super) const OVERTAKES: Span = Span::from_millis(100);
+/// How much later than a call one that left before it may arrive: at least, while
+/// nothing is measured, and at most.
+const OVERTAKES_MIN: Span = Span::from_millis(100);
+const OVERTAKES_UNMEASURED: Span = Span::from_millis(500);
+pub(super) const OVERTAKES_MAX: Span = Span::from_secs(1);
+
+/// How much later than a call one that left before it may arrive, by the spread of
+/// the way as measured.
+pub(super) fn overtakes(measured: Option<Span>) -> Span {
+    measured.map_or(OVERTAKES_UNMEASURED, |measured| {
+        measured.clamp(OVERTAKES_MIN, OVERTAKES_MAX)
+    })
+}
 
 /// Units used by others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,6 +120,8 @@ pub(super) struct Told {
     announced: u64,
     /// Refusals in a row that only foreign use could explain.
     explained: u32,
+    /// Whether a call was refused although something was left.
+    contradicted: bool,
 }
 
 /// So many readings in a row prove that resets grow with what is used.
@@ -118,7 +134,13 @@ const EXPLAINED_MAX: u32 = 2;
 impl Told {
     /// Whether so much was left that `cost` more units after `taken` may go.
     pub(super) fn allows(&self, now: Moment, taken: u64, cost: u64) -> bool {
-        self.left(now, taken).is_some_and(|left| cost <= left)
+        !self.contradicted && self.left(now, taken).is_some_and(|left| cost <= left)
+    }
+
+    /// A call was refused although something was left: there is another limit below
+    /// this one, so what is left is no leave to go at once any more.
+    pub(super) fn contradict(&mut self) {
+        self.contradicted = true;
     }
 
     /// What others used.
@@ -258,10 +280,14 @@ impl Told {
         }
         match (refilled, self.refills()) {
             // The more is used, the less rounding and the way matter.
-            (true, true) if used < self.most / 2 => known,
+            (true, true) if used < self.most - self.most / 10 => known,
             (_, true) => {
+                // What is left is told in whole units, so up to one less is used, and
+                // what follows is too short by that much: the longest is nearest.
+                let least = reset.scale(limit, used);
+                let is_alike = refilled && used <= self.most + self.most / 10;
                 self.most = self.most.max(used);
-                reset.scale(limit, used)
+                if is_alike { known.max(least) } else { least }
             }
             // It was no bucket after all: what was concluded from it is void.
             (true, false) => reset,
@@ -416,10 +442,7 @@ mod tests {
             .fold(Span::ZERO, |known, (remaining, reset)| {
                 told.infer_window(known, limit, &word(0, 0, *remaining, *reset))
             });
-        assert_eq!(
-            (window, told.refills()),
-            (Span::from_millis(expected_ms), refills)
-        );
+        assert_eq!((window.as_millis(), told.refills()), (expected_ms, refills));
     }
 
     #[test]

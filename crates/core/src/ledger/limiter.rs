@@ -13,7 +13,7 @@
 
 use super::bucket::Bucket;
 use super::call::{Origin, PermitId, Rate, Reason};
-use super::headers::{OVERTAKES, Own, Told, Word};
+use super::headers::{Own, Told, Word, overtakes};
 use super::pacer::Pacer;
 use super::shape::{Grounds, Largest, Shape};
 use super::window::Log;
@@ -30,6 +30,9 @@ const SPREAD_MIN: Span = Span::from_millis(50);
 const LATE_SPREADS: u64 = 3;
 /// A second one within this is no accident.
 const LATE_WITHIN: Span = Span::from_secs(600);
+/// The spread is doubled so often at most, and never beyond this share of the window.
+const WIDENED_MAX: u32 = 3;
+const WIDEST: (u64, u64) = (1, 10);
 /// Spans after which even a provider that weighs the window before has
 /// forgotten what left before starts were spaced.
 const SETTLES_AFTER: u64 = 2;
@@ -72,6 +75,8 @@ pub(super) struct Limiter {
     /// Whether a refusal proved the declared shape wrong.
     misdeclared: bool,
     late_at: Option<Moment>,
+    /// How often the spread was found to be too small: it is doubled each time.
+    widened: u32,
     settles_at: Moment,
     /// Whether the window's length was stated, not concluded from resets.
     window_is_named: bool,
@@ -94,6 +99,7 @@ impl Limiter {
             margins,
             misdeclared: false,
             late_at: None,
+            widened: 0,
             settles_at: Moment::START,
             window_is_named: true,
             largest: Largest::default(),
@@ -199,7 +205,9 @@ impl Limiter {
 
     /// The spread that is reckoned with.
     pub(super) fn spread(&self) -> Span {
-        spread(self.quota.window, self.margins.spread)
+        let base = spread(self.quota.window, self.margins.spread);
+        let most = self.quota.window.scale(WIDEST.0, WIDEST.1).max(base);
+        base.saturating_mul(1 << self.widened).min(most)
     }
 
     /// Window and spread: the time for which a send counts.
@@ -335,6 +343,14 @@ impl Limiter {
             if let Some(bucket) = &mut self.bucket {
                 bucket.put_back(units);
             }
+            self.repace(units, 0);
+        }
+    }
+
+    /// Starts that were spaced for one number of units used another.
+    pub(super) fn repace(&mut self, spaced: u64, used: u64) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.correct(spaced, used);
         }
     }
 
@@ -405,7 +421,7 @@ impl Limiter {
         if changed {
             self.reshape(now);
         }
-        let (by_now, by_then) = self.own(now, word.sent_at);
+        let (by_now, by_then) = self.own(now, word);
         let own = Own {
             by_now: by_now.saturating_add(in_flight),
             by_then: by_then.saturating_add(in_flight),
@@ -422,16 +438,17 @@ impl Limiter {
 
     /// What of our own a reading may count that came now for a call of then: at most,
     /// and by what had left when its call did.
-    fn own(&self, now: Moment, sent_at: Moment) -> (u64, u64) {
-        let then = now.min(sent_at + OVERTAKES);
+    fn own(&self, now: Moment, word: &Word) -> (u64, u64) {
+        let then = now.min(word.sent_at + overtakes(self.margins.spread));
         match &self.bucket {
-            Some(bucket) => {
+            Some(bucket) if word.refills || self.told.refills() => {
                 // What came back since may not have been back when it was read.
-                let most = bucket.missing(now) + bucket.refill(now.since(sent_at));
+                let most = bucket.missing(now) + bucket.refill(now.since(word.sent_at));
                 let since = self.log.used_within(now.since(then), now);
                 (most, most.saturating_sub(since))
             }
-            None => (self.log.used(now), self.log.used_within(self.span(), then)),
+            // Whoever enforces a bucket may still tell of a window.
+            _ => (self.log.used(now), self.log.used_within(self.span(), then)),
         }
     }
 
@@ -460,6 +477,8 @@ impl Limiter {
             .is_some_and(|before| now.since(before) < LATE_WITHIN);
         if late && !again {
             self.late_at = Some(now);
+            self.widened = (self.widened + 1).min(WIDENED_MAX);
+            self.reshape(now);
             return Some(Verdict::Weather);
         }
         Some(Verdict::Wrong)
@@ -469,6 +488,8 @@ impl Limiter {
     pub(super) fn distrust(&mut self, now: Moment) {
         if self.origin == Origin::Declared && !self.is_paced() {
             self.misdeclared = true;
+            // What looked late was the shape.
+            self.widened = 0;
             self.settle_from(now);
             self.reshape(now);
         }

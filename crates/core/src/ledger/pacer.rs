@@ -103,6 +103,20 @@ impl Pacer {
         self.granted.remove(&permit);
     }
 
+    /// Starts that were spaced for `spaced` units used another number: the next ones
+    /// come that much earlier or later.
+    pub(super) fn correct(&mut self, spaced: u64, used: u64) {
+        let (less, more) = (
+            self.distance(spaced.saturating_sub(used)),
+            self.distance(used.saturating_sub(spaced)),
+        );
+        let correct = |mark: u128| mark.saturating_sub(less).saturating_add(more);
+        self.base = correct(self.base);
+        self.granted
+            .values_mut()
+            .for_each(|mark| *mark = correct(*mark));
+    }
+
     /// A start that was granted elsewhere left at `at`.
     pub(super) fn note(&mut self, at: Moment, units: u64) {
         self.base = self.base.max(self.at(at) + self.distance(units));

@@ -10,6 +10,7 @@ use super::call::{Call, Origin, PermitId, Rate, Reason};
 use super::discovery::Discovery;
 use super::feedback::Lesson;
 use super::gate::{Gate, Turn};
+use super::headers::overtakes;
 use super::history::History;
 use super::limiter::{Limiter, Margins};
 use super::seats::Seats;
@@ -290,7 +291,8 @@ impl ScopeLedger {
         let mut marks = Amounts::default();
         for tally in &self.tallies {
             let dimension = tally.dimension();
-            marks.set(dimension, tally.mark(now) + counted.of(dimension));
+            let mark = tally.mark(now, overtakes(self.margins.spread));
+            marks.set(dimension, mark + counted.of(dimension));
         }
         for limiter in &mut self.limiters {
             limiter.left(now, cost.of(limiter.dimension()), permit);
@@ -320,6 +322,9 @@ impl ScopeLedger {
         tally.count(now, units, counted);
         for limiter in self.of_mut(dimension) {
             limiter.count(now, units);
+            if counted == Counted::AtEnd {
+                limiter.repace(granted, units);
+            }
         }
     }
 
@@ -364,7 +369,7 @@ impl ScopeLedger {
     }
 
     /// The limiters of a dimension.
-    fn of_mut(&mut self, dimension: Dimension) -> impl Iterator<Item = &mut Limiter> {
+    pub(super) fn of_mut(&mut self, dimension: Dimension) -> impl Iterator<Item = &mut Limiter> {
         self.limiters
             .iter_mut()
             .filter(move |limiter| limiter.dimension() == dimension)

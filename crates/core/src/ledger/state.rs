@@ -241,7 +241,7 @@ fn restore_told(now: Moment, ledger: &ScopeLedger, row: &ToldRow) -> Option<Limi
     match (row.left, row.reset_at) {
         (Some(0), Some(reset_at)) => limiter.told.run_dry(reset_at),
         (Some(left), reset_at) => {
-            let until = reset_at.unwrap_or(now + limiter.span());
+            let until = reset_at.unwrap_or_else(|| now + limiter.span());
             limiter.told.restore(left, until);
         }
         (None, _) => {}

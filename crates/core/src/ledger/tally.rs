@@ -8,16 +8,16 @@
 //!
 //! A reading of what is left is put against the units that had surely arrived
 //! when its call did: the **mark**. Of what is counted at the start that is what
-//! left earlier than [`OVERTAKES`] before, of what is counted at the end
+//! left before any that it may have overtaken, of what is counted at the end
 //! all that was counted by then. What is given back later does not raise what a
 //! reading permits: nobody knows whether the provider gave it back by then.
 //!
 //! [`Counted`]: crate::cost::Counted
 
-use super::headers::OVERTAKES;
+use super::headers::OVERTAKES_MAX;
 use super::window::Log;
 use crate::cost::{Counted, Dimension};
-use crate::time::Moment;
+use crate::time::{Moment, Span};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl Tally {
             dimension,
             reserved: 0,
             sent: 0,
-            recent: Log::new(OVERTAKES, u64::MAX),
+            recent: Log::new(OVERTAKES_MAX, u64::MAX),
         }
     }
 
@@ -80,8 +80,10 @@ impl Tally {
         self.recent.take_back(sent_at, units);
     }
 
-    /// Units that surely arrived before a call that leaves now.
-    pub(super) fn mark(&self, now: Moment) -> u64 {
-        self.sent - self.recent.used(now).min(self.sent)
+    /// Units that surely arrived before a call that leaves now, if a call overtakes
+    /// those that left up to so long before it.
+    pub(super) fn mark(&self, now: Moment, overtakes: Span) -> u64 {
+        let recent = self.recent.used_within(overtakes, now);
+        self.sent - recent.min(self.sent)
     }
 }

@@ -4,15 +4,16 @@
 //! nobody documents stays unknown and says so.
 
 use super::options::{
-    ChargeOptions, ChargingWord, CountingWord, EndpointOptions, ErrorOptions, FieldOptions,
-    IdempotencyOptions, ProviderOptions, SourceOptions,
+    AskedWord, ChargeOptions, ChargingWord, CountingWord, EndpointOptions, ErrorOptions,
+    FieldOptions, IdempotencyOptions, ProviderOptions, SizingOptions, SourceOptions, ToldWord,
+    UsageOptions,
 };
 use super::units::SpanText;
 
 /// One thing that is known of a provider, or known to be unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// `provider`, `endpoint`, `field` or `error`.
+    /// `provider`, `endpoint`, `field`, `error`, `request`, `usage` or `charge`.
     pub topic: &'static str,
     /// What it is about: `base_url`, `POST /v1/messages`, a header, what an error asks for.
     pub about: String,
@@ -39,6 +40,10 @@ pub fn facts(options: &ProviderOptions) -> Vec<Fact> {
     facts.extend(endpoints.map(|it| endpoint(it, sources)));
     facts.extend(options.fields.iter().flatten().map(|it| field(it, sources)));
     facts.extend(options.errors.iter().flatten().map(|it| error(it, sources)));
+    let sizing = options.sizing.iter().flatten();
+    facts.extend(sizing.map(|it| asked(it, sources)));
+    facts.extend(options.usage.iter().flatten().map(|it| told(it, sources)));
+    facts.extend(options.charge.iter().flat_map(|it| charged(it, sources)));
     facts
 }
 
@@ -100,36 +105,7 @@ fn single(options: &ProviderOptions, sources: Sources<'_>) -> Vec<Fact> {
         value: it.variable.clone(),
         source: sources.named(it.source.as_deref()),
     }));
-    facts.extend(options.charge.iter().map(|it| charge(it, sources)));
     facts
-}
-
-fn charge(options: &ChargeOptions, sources: Sources<'_>) -> Fact {
-    let charging = |word: ChargingWord| match word {
-        ChargingWord::Actual => "what was used",
-        ChargingWord::Most => "the declared most",
-        ChargingWord::MostThenRefund => "the declared most until the end",
-    };
-    let counting = |word: CountingWord| match word {
-        CountingWord::Counted => "counted",
-        CountingWord::Excluded => "free",
-    };
-    let mut value = Parts::default();
-    value.add("tokens: ", options.tokens.map(charging));
-    value.add("input tokens: ", options.input_tokens.map(charging));
-    value.add("output tokens: ", options.output_tokens.map(charging));
-    value.add("points: ", options.points.map(charging));
-    value.add("spend: ", options.spend.map(charging));
-    let undeclared = options.most_undeclared.map(|most| most.to_string());
-    value.add("undeclared most: ", undeclared.as_deref());
-    value.add("input from a cache: ", options.cached_input.map(counting));
-    value.add("refused calls: ", options.rejects.map(counting));
-    Fact {
-        topic: "provider",
-        about: "charge".to_owned(),
-        value: value.text(),
-        source: sources.named(options.source.as_deref()),
-    }
 }
 
 fn endpoint(options: &EndpointOptions, sources: Sources<'_>) -> Fact {
@@ -216,6 +192,55 @@ fn error(options: &ErrorOptions, sources: Sources<'_>) -> Fact {
     }
 }
 
+fn asked(options: &SizingOptions, sources: Sources<'_>) -> Fact {
+    let what = options.what.map_or("", AskedWord::word);
+    Fact {
+        topic: "request",
+        about: what.to_owned(),
+        value: options.paths.as_ref().map(|paths| paths.join(", ")),
+        source: sources.named(options.source.as_deref()),
+    }
+}
+
+fn told(options: &UsageOptions, sources: Sources<'_>) -> Fact {
+    let mut value = Parts::default();
+    let paths = options.paths.as_ref().map(|paths| paths.join(", "));
+    value.add("", paths.as_deref());
+    let plus = options.plus.as_ref().map(|plus| plus.join(" and "));
+    value.add("and beside it ", plus.as_deref());
+    Fact {
+        topic: "usage",
+        about: options.what.map_or("", ToldWord::word).to_owned(),
+        value: value.text(),
+        source: sources.named(options.source.as_deref()),
+    }
+}
+
+fn charged(options: &ChargeOptions, sources: Sources<'_>) -> Vec<Fact> {
+    let rule = |rule: Option<ChargingWord>| rule.map(ChargingWord::word);
+    let counts = |counts: Option<CountingWord>| counts.map(CountingWord::word);
+    let most = options.most_undeclared.map(|most| most.to_string());
+    let rows = [
+        ("tokens", rule(options.tokens)),
+        ("input_tokens", rule(options.input_tokens)),
+        ("output_tokens", rule(options.output_tokens)),
+        ("points", rule(options.points)),
+        ("spend", rule(options.spend)),
+        ("cached_input", counts(options.cached_input)),
+        ("rejects", counts(options.rejects)),
+        ("most_undeclared", most.as_deref()),
+    ];
+    let known = rows.into_iter().filter(|(_, value)| value.is_some());
+    known
+        .map(|(about, value)| Fact {
+            topic: "charge",
+            about: about.to_owned(),
+            value: value.map(str::to_owned),
+            source: sources.named(options.source.as_deref()),
+        })
+        .collect()
+}
+
 fn span(text: SpanText) -> String {
     text.0.to_string()
 }
@@ -247,29 +272,6 @@ mod tests {
     }
 
     #[test]
-    fn how_a_provider_charges_is_told() {
-        let charge = |name: &str| {
-            let facts = facts(Presets::built_in().get(name).unwrap());
-            let of_charge: Vec<String> = facts
-                .iter()
-                .filter(|fact| fact.about == "charge")
-                .map(line)
-                .collect();
-            of_charge.join("\n")
-        };
-        let told = ["azure-openai", "aws-bedrock", "microsoft-graph"].map(charge);
-        assert_eq!(
-            told,
-            [
-                "provider | charge | tokens: the declared most | 2026-11-29",
-                "provider | charge | tokens: the declared most until the end, \
-                 input from a cache: free | 2026-11-30",
-                "provider | charge | refused calls: counted | 2026-11-30",
-            ]
-        );
-    }
-
-    #[test]
     fn a_preset_is_told_fact_by_fact_with_its_day_and_what_is_unknown_stays_so() {
         let lines: Vec<String> = facts(Presets::built_in().get("anthropic").unwrap())
             .iter()
@@ -280,6 +282,7 @@ mod tests {
             "endpoint | POST /v1/messages | generation | 2026-11-29",
             "field | anthropic-ratelimit-requests-limit | limit, of requests, of the model, in 60s | 2026-11-29",
             "error | 400, “specified API usage limits” | billing, of the account, whose: organization or workspace | 2026-11-29",
+            "charge | cached_input | excluded | 2026-11-30",
         ] {
             assert!(
                 lines.iter().any(|line| line == expected),

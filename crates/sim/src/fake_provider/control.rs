@@ -5,7 +5,7 @@
 //! | `POST /__control/script` | `{"clear": bool, "steps": […], "upstream": […], "connections": {…}}`, each optional |
 //! | `GET /__control/ledger` | the ledger; `?since=N` without older arrivals; `?arrivals=N&effects=N&wait_ms=M` waits first |
 //! | `GET /__control/completed` | `{"completed": bool, "left": […]}`: whether every scripted fault was met |
-//! | `POST /__control/quota` | `{"quotas": ["sliding:60/10s"]}` replaces the limits |
+//! | `POST /__control/quota` | `{"quotas": ["sliding:60/10s"], "keep": bool}` replaces the limits; with `keep` what was counted stays |
 //! | `POST /__control/release` | lets held answers go |
 //! | `POST /__control/reset` | forgets records, ledger, script and used quota |
 //!
@@ -49,6 +49,8 @@ struct WrittenScript {
 #[serde(deny_unknown_fields)]
 struct WrittenQuotas {
     quotas: Vec<String>,
+    #[serde(default)]
+    keep: bool,
 }
 
 /// A control call that can't be done: status, code, cause and hint.
@@ -162,7 +164,10 @@ fn quota(handle: &Handle, body: &[u8]) -> Result<Value, Problem> {
         Problem(400, "unreadable_quota", cause, e.hint.to_owned())
     })?;
     let count = rules.len();
-    handle.set_quotas(rules);
+    match written.keep {
+        true => handle.amend_quotas(rules),
+        false => handle.set_quotas(rules),
+    }
     Ok(json!({"quotas": count}))
 }
 

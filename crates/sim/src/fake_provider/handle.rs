@@ -117,6 +117,11 @@ impl Handle {
         self.with(|provider, _| provider.set_quotas(rules));
     }
 
+    /// Changes the limits while they are in use: what was counted stays.
+    pub fn amend_quotas(&self, rules: Vec<Rule>) {
+        self.with(|provider, _| provider.amend_quotas(rules));
+    }
+
     /// Forgets records, ledger, script, doors and used quota.
     pub fn reset(&self) {
         self.with(|provider, _| provider.reset());

@@ -5,14 +5,16 @@
 //!
 //! | shape | ceiling | because |
 //! |---|---|---|
-//! | fixed of unknown phase, sliding | `W/(W + J)` | calls of `W + J` may meet in one window |
+//! | fixed of unknown phase, sliding, one or two | `W/(W + J)` | calls of `W + J` may meet in one window |
 //! | counter | the same, less `1/Q` | starts must be even, and one is always the new one |
 //! | bucket, `B ≥ 1 + R·J` | 1 | the bucket takes up the jitter |
 //! | smaller bucket | `1/(1 + R·J − (B − 1))` | else two calls meet an empty one |
 //!
-//! Where the most is charged at arrival and the rest given back in the end, what is
-//! open holds the most: `1/(1 + (L/W)·most/mean)` of that, `L` the time of a call.
-//! Example: 16,100 tokens at most, 665 on the mean, 1.75 s: 58.6 % of a minute's limit.
+//! Where a window charges the most at arrival and gives the rest back in the end, what
+//! is open holds the most (a bucket refills meanwhile): `1/(1 + (L/W)·most/mean)` of
+//! that, `L` the time for which the governor must take a call for open: work, both
+//! ways, jitter. Example: 16,100 tokens at most, 665 on the mean, 1.84 s: 57.4 % of a
+//! minute's limit.
 //!
 //! Who doesn't know the shape must be safe for all but the smaller buckets: the
 //! counter's ceiling. Example: 100 per 10 s, J = 500 ms: 95.2 % if the window is
@@ -22,8 +24,8 @@
 //! after the first answer. If nothing is told, one event for each attempt to find
 //! out more, which may be made every ten minutes. Utilisation: 98 %, or the
 //! ceiling less 0.2 % if that is lower. Of a limit declared in another shape, 95 %
-//! after five windows; of a limit on tokens 95 %, since each call is a guess. After something happened: one event, and 90 % of what is
-//! left within two windows.
+//! after five windows; of a limit on tokens 95 %, since each call is a guess. After
+//! something happened: one event, and 90 % of what is left within two windows.
 
 use rategov_core::time::Span;
 
@@ -59,7 +61,11 @@ pub fn ceiling(trial: &Trial) -> u64 {
         (Shape::SlidingCounter, _) => even,
         (_, None) => log,
     };
-    let by_shape = by_shape * trial.work.kept_free(window) / 10_000;
+    let free = match trial.shape.capacity(trial.size) {
+        Some(_) => 10_000,
+        None => trial.work.kept_free(trial.size.window, trial.jitter),
+    };
+    let (by_shape, even) = (by_shape * free / 10_000, even * free / 10_000);
     match trial.knowledge {
         Knowledge::Declared | Knowledge::Both(_) => by_shape,
         _ => by_shape.min(even),

@@ -85,9 +85,8 @@ pub fn eventful(size: Size) -> Vec<Trial> {
     let mut trials = Vec::new();
     for shape in Shape::ALL {
         for knowledge in &known {
-            let is_declared = knowledge
-                .declared(shape, size, Work::Calls.dimension())
-                .is_some();
+            let declared = knowledge.declared(shape, size, Work::Calls.dimension());
+            let is_declared = !declared.is_empty();
             for happening in &happenings {
                 if !is_declared || *happening != Happening::Doubled {
                     trials.push(Trial {

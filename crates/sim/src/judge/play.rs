@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::count::{Count, Frame, Met, Verdict};
 use super::trial::{Happening, Trial};
-use super::work::Work;
+use super::work::{WAY, Work};
 use crate::provider::config::Config;
 use crate::provider::draw::Seed;
 use crate::provider::ledger::{ArrivalNo, Finish};
@@ -38,8 +38,6 @@ use crate::world::wire::facts_of;
 const CALLERS: usize = 60;
 /// Until the journal has a record.
 const COMMIT: Span = Span::from_millis(1);
-/// The shortest way there, and every way back.
-const WAY: Span = Span::from_millis(20);
 /// A caller that was turned away comes back after this.
 const COMES_BACK: Span = Span::from_secs(1);
 
@@ -53,10 +51,17 @@ enum Due {
     Committed(RecordSeq),
     FirstByte(ActionId, AttemptNo),
     Arrive(ActionId, AttemptNo, Moment),
-    Answer(ActionId, AttemptNo, Facts, Option<Usage>),
+    Answer(ActionId, AttemptNo, Box<Answer>),
     Finish(Ticket),
     Foreign,
     Change,
+}
+
+/// What an answer says.
+#[derive(Debug)]
+struct Answer {
+    facts: Facts,
+    usage: Option<Usage>,
 }
 
 /// See the module.
@@ -84,9 +89,9 @@ impl<'t> Play<'t> {
         let (account, scope) = names();
         let work = trial.work;
         let known = (trial.knowledge).declared(trial.shape, trial.size, work.dimension());
-        let charge = known.as_ref().map(|_| work.charge(trial.refusals));
+        let charge = (!known.is_empty()).then(|| work.charge(trial.refusals));
         let limits = ScopeLimits {
-            quotas: known.into_iter().collect(),
+            quotas: known,
             max_concurrent: None,
         };
         let policy = AccountPolicy {
@@ -190,7 +195,8 @@ impl<'t> Play<'t> {
             Due::Committed(seq) => self.engine.handle_committed(seq),
             Due::FirstByte(action, attempt) => self.first_byte(action, attempt),
             Due::Arrive(action, attempt, left) => self.arrive(action, attempt, left),
-            Due::Answer(action, attempt, facts, usage) => {
+            Due::Answer(action, attempt, answer) => {
+                let Answer { facts, usage } = *answer;
                 if let Some(usage) = usage {
                     self.engine.handle_usage(self.now, action, attempt, &usage);
                 }
@@ -306,7 +312,8 @@ impl<'t> Play<'t> {
         let wall = WALL + (self.now + back).since(Moment::START);
         let facts = facts_of(head, &seen.body, wall);
         let usage = usage_of(self.trial.work, head.status, &seen.body);
-        self.later(back, Due::Answer(action, attempt, facts, usage));
+        let answer = Box::new(Answer { facts, usage });
+        self.later(back, Due::Answer(action, attempt, answer));
     }
 
     /// The provider is done with a call, and says what it charged it.

@@ -24,6 +24,8 @@ pub enum Shape {
     SlidingLog,
     /// The weighted sum of two windows.
     SlidingCounter,
+    /// Two exact logs: the limit, and a tenth of it in a thirtieth of the window.
+    Double,
     /// A bucket that holds the whole limit.
     FullBucket,
     /// A bucket that holds a tenth of it.
@@ -34,10 +36,11 @@ pub enum Shape {
 
 impl Shape {
     /// Every shape.
-    pub const ALL: [Shape; 6] = [
+    pub const ALL: [Shape; 7] = [
         Shape::Fixed,
         Shape::SlidingLog,
         Shape::SlidingCounter,
+        Shape::Double,
         Shape::FullBucket,
         Shape::SmallBucket,
         Shape::TinyBucket,
@@ -49,6 +52,7 @@ impl Shape {
             Shape::Fixed => "fixed",
             Shape::SlidingLog => "sliding",
             Shape::SlidingCounter => "counter",
+            Shape::Double => "double",
             Shape::FullBucket => "bucket-full",
             Shape::SmallBucket => "bucket-small",
             Shape::TinyBucket => "bucket-tiny",
@@ -61,12 +65,19 @@ impl Shape {
             Shape::FullBucket => Some(size.limit),
             Shape::SmallBucket => Some(size.limit / 10),
             Shape::TinyBucket => Some(1),
-            Shape::Fixed | Shape::SlidingLog | Shape::SlidingCounter => None,
+            Shape::Fixed | Shape::SlidingLog | Shape::SlidingCounter | Shape::Double => None,
         }
     }
 
-    /// The provider's limit of this shape.
-    pub fn level(self, size: Size) -> Level {
+    /// The provider's limits of this shape.
+    pub fn levels(self, size: Size) -> Vec<Level> {
+        match self {
+            Shape::Double => vec![self.level(size), self.level(size.burst())],
+            _ => vec![self.level(size)],
+        }
+    }
+
+    fn level(self, size: Size) -> Level {
         let Size { limit, window } = size;
         // A phase that is no round fraction of anything.
         let phase = window.scale(37, 100);
@@ -76,7 +87,7 @@ impl Shape {
                 refill: limit,
                 per: window,
             },
-            (Shape::SlidingLog, _) => Level::SlidingLog { limit, window },
+            (Shape::SlidingLog | Shape::Double, _) => Level::SlidingLog { limit, window },
             (Shape::SlidingCounter, _) => Level::SlidingCounter {
                 limit,
                 window,
@@ -94,7 +105,7 @@ impl Shape {
     pub const fn kind(self, size: Size) -> WindowKind {
         match (self, self.capacity(size)) {
             (_, Some(burst)) => WindowKind::TokenBucket { burst },
-            (Shape::SlidingLog, _) => WindowKind::Sliding,
+            (Shape::SlidingLog | Shape::Double, _) => WindowKind::Sliding,
             (Shape::SlidingCounter, _) => WindowKind::SlidingCounter,
             (_, None) => WindowKind::Fixed,
         }
@@ -121,6 +132,14 @@ impl Size {
         limit: 800_000,
         window: Span::from_secs(60),
     };
+    /// A tenth of it in a thirtieth of its window: three times as fast.
+    fn burst(self) -> Size {
+        Size {
+            limit: (self.limit / 10).max(1),
+            window: self.window.scale(1, 30),
+        }
+    }
+
     /// 100 per ten seconds.
     pub const TEN_SECONDS: Size = Size {
         limit: 100,
@@ -165,18 +184,24 @@ impl Knowledge {
     }
 
     /// What the operator declared.
-    pub fn declared(self, shape: Shape, size: Size, dimension: cost::Dimension) -> Option<Quota> {
+    pub fn declared(self, shape: Shape, size: Size, dimension: cost::Dimension) -> Vec<Quota> {
         let kind = match self {
             Knowledge::Declared | Knowledge::Both(_) => shape.kind(size),
             Knowledge::Wrong(other) => other.kind(size),
-            Knowledge::Told(_) | Knowledge::Hinted | Knowledge::Silent => return None,
+            Knowledge::Told(_) | Knowledge::Hinted | Knowledge::Silent => return Vec::new(),
         };
-        Some(Quota {
+        let quota = |size: Size| Quota {
             dimension,
             limit: size.limit,
             window: size.window,
             kind,
-        })
+        };
+        match (self, shape) {
+            (Knowledge::Declared | Knowledge::Both(_), Shape::Double) => {
+                vec![quota(size), quota(size.burst())]
+            }
+            _ => vec![quota(size)],
+        }
     }
 
     /// What the provider tells.
@@ -325,6 +350,7 @@ impl Trial {
             is_told,
             name: self.work.word().to_owned(),
             price: self.work.price(),
+            levels: shape.levels(size),
             ..Rule::account(shape.level(size))
         };
         let tells = matches!(self.knowledge, Knowledge::Told(_) | Knowledge::Both(_));

@@ -21,6 +21,8 @@ use crate::provider::usage::Length;
 const MOST: u64 = 16_000;
 /// Bytes of a model call's body.
 const BYTES: usize = 400;
+/// The shortest way there, and every way back.
+pub(super) const WAY: Span = Span::from_millis(20);
 /// Half of the answers are shorter.
 const MEDIAN: u64 = 400;
 
@@ -129,8 +131,8 @@ impl Work {
     }
 
     /// Ten-thousandths of a limit that are not held by what is open, if that holds
-    /// the most it may cost, for limits a window of so many microseconds.
-    pub fn kept_free(self, window_us: u64) -> u64 {
+    /// the most it may cost.
+    pub fn kept_free(self, window: Span, jitter: Span) -> u64 {
         let Work::Tokens {
             charge: Charge::MostThenRefund,
             ..
@@ -139,10 +141,12 @@ impl Work {
             return 10_000;
         };
         let service = self.service();
-        let lasts = (service.min + service.max).scale(1, 2).as_micros();
+        let work = (service.min + service.max).scale(1, 2);
+        let lasts = (work + WAY + WAY + jitter).as_micros();
+        let window = window.as_micros();
         let (input, output) = (BYTES as u64 / 4, self.mean_output());
         let held = lasts * (input + MOST) / (input + output).max(1);
-        10_000 * window_us / (window_us + held)
+        10_000 * window / (window + held)
     }
 
     /// How long its answers are on the mean.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rategov_core::cost::Cost;
 use rategov_core::engine::Setup;
+use rategov_core::estimate::Sizing;
 use rategov_core::event::Requested;
 use rategov_core::id::Scope;
 use rategov_core::policy::{ClassLimits, Idempotency, Lookup, Profile, Stores};
@@ -19,6 +20,11 @@ pub const IN_FLIGHT: Span = Span::from_secs(6);
 pub const SETTLE: Span = Span::from_secs(1);
 /// How long an answer is awaited.
 pub const ATTEMPT_TIMEOUT: Span = Span::from_secs(10);
+
+/// Most tokens that a generation allows, about twice what it takes.
+const MOST: u64 = 24;
+/// About as long as a generation's body is.
+const PROMPT_BYTES: u64 = 130;
 
 /// What kind of call it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,10 +142,11 @@ impl Order {
         let fields: Vec<(&str, &str)> = key.iter().map(|key| ("idempotency-key", *key)).collect();
         let body = match self.kind {
             Kind::Read => String::new(),
-            Kind::Generation => {
-                r#"{"model":"gpt-sim","stream":true,"messages":[{"role":"user","content":"hi"}]}"#
-                    .to_owned()
-            }
+            // Some ask for the usage at the end of the stream, some don't.
+            Kind::Generation => format!(
+                r#"{{"model":"gpt-sim","stream":true,"max_tokens":{MOST},"stream_options":{{"include_usage":{}}},"messages":[{{"role":"user","content":"hi"}}]}}"#,
+                self.op.is_multiple_of(2)
+            ),
             _ => format!(r#"{{"external_ref":"{}"}}"#, self.reference()),
         };
         Request::of(method, target, &fields, &body)
@@ -161,7 +168,13 @@ pub fn setup(kind: Kind, scopes: Vec<Scope>, limits: ClassLimits, keys: KeyNatur
         profile: Arc::new(kind.profile(keys)),
         scopes: scopes.into(),
         cost: Cost::ONE,
-        sizing: None,
+        sizing: (kind == Kind::Generation).then(|| {
+            Box::new(Sizing {
+                prompt_bytes: PROMPT_BYTES,
+                most_output: Some(MOST),
+                ..Sizing::default()
+            })
+        }),
         limits: Arc::new(limits),
         weight: 1,
         agent_concurrent_max: None,

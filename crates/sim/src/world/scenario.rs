@@ -10,6 +10,7 @@ use rategov_core::policy::{
 };
 use rategov_core::time::{Moment, Span};
 
+use super::metered;
 use super::node::scope_of;
 use super::order::{KeyNature, SETTLE};
 use super::random::Random;
@@ -127,7 +128,13 @@ impl Scenario {
 }
 
 fn place(random: &mut Random, site: usize, seed: u64) -> Place {
-    let (rules, declared) = limits(random);
+    let (mut rules, mut declared) = limits(random);
+    let metered = metered::limit(seed);
+    let charge = metered.as_ref().map(|metered| metered.charge);
+    if let Some(metered) = metered {
+        rules.push(metered.rule);
+        declared.quotas.extend(metered.declared);
+    }
     let stores_all = random.happens(500);
     let lifetime = match random.below(3) {
         0 => Span::from_secs(60),
@@ -170,7 +177,10 @@ fn place(random: &mut Random, site: usize, seed: u64) -> Place {
         config,
         keys,
         script: script(random, keys.stores),
-        policy: policy(random, site, declared),
+        policy: AccountPolicy {
+            charge: charge.unwrap_or_default(),
+            ..policy(random, site, declared)
+        },
     }
 }
 

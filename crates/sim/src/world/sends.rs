@@ -4,6 +4,7 @@
 
 use rategov_core::action::outcome::{Evidence, Lost, NotSent};
 use rategov_core::engine::{BodyEnd, Leave, LookupReport, Report};
+use rategov_core::estimate::Usage;
 use rategov_core::event::Found;
 use rategov_core::id::{ActionId, AttemptNo};
 use rategov_core::observe::Facts;
@@ -11,7 +12,7 @@ use rategov_core::record::SendKind;
 use rategov_core::time::{Moment, Span};
 
 use super::order::ATTEMPT_TIMEOUT;
-use super::wire::{Fate, Seen, found, watch};
+use super::wire::{Fate, Seen, broken_off, found, watch};
 use super::{Due, WireId, World};
 use crate::check::{Broken, Effects};
 
@@ -27,6 +28,8 @@ pub(super) struct Wire {
     cell_life: u32,
     fate: Fate,
     sent_at: Option<Moment>,
+    /// What its stream says that it took, once that is on its way.
+    usage: Option<Usage>,
     /// Whether its head was reported and its body streams on.
     streams: bool,
     /// Whether nothing more is reported.
@@ -58,6 +61,7 @@ impl World {
             cell_life,
             fate: Fate::draw(&mut self.wire_chance, trouble),
             sent_at: None,
+            usage: None,
             streams: false,
             is_over: false,
         };
@@ -196,7 +200,11 @@ impl World {
                 facts,
                 end_after,
                 end,
+                usage,
             } => {
+                if let Some(wire) = self.wires.get_mut(&id) {
+                    wire.usage = Some(usage);
+                }
                 let rest = end_after.saturating_sub(head_after);
                 self.later(head_after + back, Due::Head(id, facts, rest, end));
             }
@@ -291,6 +299,14 @@ impl World {
         self.check.closed(wire.action);
         let (now, chance) = (self.now, self.chance());
         if let Some(cell) = self.cell(wire.site) {
+            if let Some(usage) = wire.usage {
+                let usage = match end {
+                    BodyEnd::Complete => usage,
+                    _ => broken_off(usage),
+                };
+                cell.engine
+                    .handle_usage(now, wire.action, wire.number, &usage);
+            }
             cell.engine
                 .handle_body_end(now, chance, wire.action, wire.number, end);
         }

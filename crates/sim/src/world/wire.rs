@@ -7,6 +7,8 @@
 
 use rategov_core::action::outcome::{Body, Evidence, Lost, NotSent, Upload};
 use rategov_core::engine::BodyEnd;
+use rategov_core::estimate::Seen::{Part, Whole};
+use rategov_core::estimate::Usage;
 use rategov_core::event::Found;
 use rategov_core::observe::tables::{generic, generic_rules};
 use rategov_core::observe::{ErrorBody, Facts, Meaning, read};
@@ -79,6 +81,8 @@ pub enum Seen {
         end_after: Span,
         /// How.
         end: BodyEnd,
+        /// What the whole of it says that the call took.
+        usage: Usage,
     },
 }
 
@@ -112,6 +116,7 @@ pub fn watch(plan: &Plan, kind: Kind, wall: WallTime, left: Span) -> Seen {
             facts,
             end_after,
             end,
+            usage: usage_of(&seen.body),
         };
     }
     let (after, body) = match (seen.whole, silent) {
@@ -125,6 +130,35 @@ pub fn watch(plan: &Plan, kind: Kind, wall: WallTime, left: Span) -> Seen {
         upload: Upload::Complete,
     };
     Seen::Whole(after.min(left), evidence)
+}
+
+/// What a stream of chat chunks says about what it took; perhaps nothing.
+fn usage_of(body: &[u8]) -> Usage {
+    let text = String::from_utf8_lossy(body);
+    let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let chunks = events.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+    let mut reported = chunks.map(|chunk| chunk["usage"].clone());
+    let reported = reported.rfind(Value::is_object);
+    let tokens = |name: &str| reported.as_ref().and_then(|usage| usage[name].as_u64());
+    Usage {
+        input: tokens("prompt_tokens"),
+        output: tokens("completion_tokens"),
+        total: tokens("total_tokens"),
+        output_bytes: body.len() as u64,
+        seen: Whole,
+        ..Usage::default()
+    }
+}
+
+/// The same of a stream that was not seen to its end.
+pub fn broken_off(usage: Usage) -> Usage {
+    Usage {
+        output: None,
+        total: None,
+        output_bytes: usage.output_bytes / 2,
+        seen: Part,
+        ..usage
+    }
 }
 
 fn in_time(after: Span, left: Span, evidence: Evidence) -> Seen {

@@ -123,6 +123,25 @@ async fn limits_are_replaced_and_everything_is_forgotten_on_demand() {
 }
 
 #[tokio::test]
+async fn a_limit_that_is_changed_in_use_remembers_what_was_counted() {
+    let running = start(Default::default()).await;
+    let change = async |rule: &str, keep: bool| {
+        let quotas = json!({"quotas": [rule], "keep": keep}).to_string();
+        control(&running, "POST", "quota", &quotas).await.0
+    };
+    assert_eq!(change("sliding:4/1h", false).await, 200);
+    let mut caller = Caller::connect(&running).await;
+    let mut next = async || status(&caller.send("GET", "/a", "").await.0);
+    assert_eq!([next().await, next().await], [200, 200]);
+    assert_eq!(change("sliding:2/1h", true).await, 200);
+    assert_eq!(next().await, 429, "half of four is used up");
+    assert_eq!(change("sliding:3/1h", true).await, 200);
+    assert_eq!([next().await, next().await], [200, 429]);
+    assert_eq!(change("sliding:3/1h", false).await, 200);
+    assert_eq!(next().await, 200, "without `keep` it counts anew");
+}
+
+#[tokio::test]
 async fn connections_are_scripted_too() {
     let running = start(Default::default()).await;
     let script = json!({"connections": {"reset_at_accept": 1}}).to_string();

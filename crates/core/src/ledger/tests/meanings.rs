@@ -5,8 +5,8 @@ use super::{
     account, answer, declared, in_the_way, mode, ok, policy, quota, reading, refused, scope, secs,
     send, send_on, stage, undeclared,
 };
-use crate::ledger::{Change, Ledger, PermitId, Reason};
-use crate::observe::{Facts, Meaning, Reach};
+use crate::ledger::{Change, Ledger, PermitId, Rate, Reason};
+use crate::observe::{Facts, Kind, Meaning, Reach};
 use crate::policy::{AccountPolicy, ScopeLimits, WindowKind};
 use crate::time::{Draw, Moment, Span};
 use crate::word::Mode;
@@ -88,6 +88,23 @@ fn said(meaning: Meaning, status: u16, wait: Option<Span>) -> Vec<Change> {
         });
     }
     changes
+}
+
+#[test]
+fn what_was_never_granted_is_no_question_of_payment() {
+    let (mut ledger, now) = (undeclared(), secs(10));
+    let permit = send(&mut ledger, now);
+    let facts = Facts {
+        kind: Kind::NoAllowance,
+        ..Facts::bare(429, Meaning::Billing)
+    };
+    let changes = answer(&mut ledger, now, permit, &facts);
+    let told = |change: &Change| match change {
+        Change::Hopeless { why, .. } => why.contains("grants nothing of this"),
+        _ => false,
+    };
+    assert!(changes.iter().any(told), "{changes:?}");
+    assert_eq!(mode(&ledger, now), Mode::Closed);
 }
 
 fn last_words(changes: &[Change]) -> String {
@@ -400,7 +417,7 @@ fn a_full_map_never_refuses_a_call() {
 }
 
 #[test]
-fn a_late_arrival_is_weather_and_changes_no_limit() {
+fn a_late_arrival_is_weather_and_doubles_the_margin_of_its_window() {
     let mut ledger = declared(60, 10, WindowKind::Sliding);
     let mut now = secs(100);
     // Full windows, one after the other: each call leaves as soon as one before has left.
@@ -412,13 +429,14 @@ fn a_late_arrival_is_weather_and_changes_no_limit() {
         answer(&mut ledger, now, permit, &ok());
         now = now + Span::from_millis(20);
     }
-    let before = ledger.rate(&account());
     now = in_the_way(&ledger, now).map_or(now, |(_, until)| until);
     let permit = send(&mut ledger, now);
     answer(&mut ledger, now, permit, &refused(Span::from_secs(1)));
     let state = ledger.state(now, &account()).expect("declared");
     assert!(!state.misdeclared);
-    assert_eq!(ledger.rate(&account()), before);
+    let tick = Span::from_micros(1);
+    let per = Span::from_secs(10) + Span::from_millis(400) + tick;
+    assert_eq!(ledger.rate(&account()), Some(Rate { units: 60, per }));
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //! gateway's.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod any_answer;
+
 use rategov_core::observe::{Advice, Facts, Kind, Meaning, Reach};
 use rategov_core::time::{Span, WallTime};
 use rategov_server::config::speech::Speech;
