@@ -118,7 +118,7 @@ impl Said {
             .documented
             .map(|wait| (wait, "the provider's documented wait"));
         let field = more_exact(self.header, body);
-        let is_whole = |span: Span| span.as_micros() % 1_000_000 == 0;
+        let is_whole = |span: Span| span.as_micros().is_multiple_of(1_000_000);
         let is_cut = |field: Wait, message: Wait| {
             let is_longer = field.0 < message.0 && message.0 < field.0 + Span::from_secs(1);
             is_longer && is_whole(field.0) && !is_whole(message.0)

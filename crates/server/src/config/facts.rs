@@ -105,36 +105,7 @@ fn single(options: &ProviderOptions, sources: Sources<'_>) -> Vec<Fact> {
         value: it.variable.clone(),
         source: sources.named(it.source.as_deref()),
     }));
-    facts.extend(options.charge.iter().map(|it| charge(it, sources)));
     facts
-}
-
-fn charge(options: &ChargeOptions, sources: Sources<'_>) -> Fact {
-    let charging = |word: ChargingWord| match word {
-        ChargingWord::Actual => "what was used",
-        ChargingWord::Most => "the declared most",
-        ChargingWord::MostThenRefund => "the declared most until the end",
-    };
-    let counting = |word: CountingWord| match word {
-        CountingWord::Counted => "counted",
-        CountingWord::Excluded => "free",
-    };
-    let mut value = Parts::default();
-    value.add("tokens: ", options.tokens.map(charging));
-    value.add("input tokens: ", options.input_tokens.map(charging));
-    value.add("output tokens: ", options.output_tokens.map(charging));
-    value.add("points: ", options.points.map(charging));
-    value.add("spend: ", options.spend.map(charging));
-    let undeclared = options.most_undeclared.map(|most| most.to_string());
-    value.add("undeclared most: ", undeclared.as_deref());
-    value.add("input from a cache: ", options.cached_input.map(counting));
-    value.add("refused calls: ", options.rejects.map(counting));
-    Fact {
-        topic: "provider",
-        about: "charge".to_owned(),
-        value: value.text(),
-        source: sources.named(options.source.as_deref()),
-    }
 }
 
 fn endpoint(options: &EndpointOptions, sources: Sources<'_>) -> Fact {
@@ -298,29 +269,6 @@ mod tests {
         let source = source.map_or("no source", |source| source.verified_on.as_str());
         let value = fact.value.as_deref().unwrap_or("unknown");
         format!("{} | {} | {value} | {source}", fact.topic, fact.about)
-    }
-
-    #[test]
-    fn how_a_provider_charges_is_told() {
-        let charge = |name: &str| {
-            let facts = facts(Presets::built_in().get(name).unwrap());
-            let of_charge: Vec<String> = facts
-                .iter()
-                .filter(|fact| fact.about == "charge")
-                .map(line)
-                .collect();
-            of_charge.join("\n")
-        };
-        let told = ["azure-openai", "aws-bedrock", "microsoft-graph"].map(charge);
-        assert_eq!(
-            told,
-            [
-                "provider | charge | tokens: the declared most | 2026-11-29",
-                "provider | charge | tokens: the declared most until the end, \
-                 input from a cache: free | 2026-11-30",
-                "provider | charge | refused calls: counted | 2026-11-30",
-            ]
-        );
     }
 
     #[test]
