@@ -68,13 +68,31 @@ fn a_limit_declared_in_another_shape_is_used_to_95_percent_after_five_windows() 
 }
 
 #[test]
-fn a_limit_that_headers_tell_is_never_refused_while_calls_keep_their_order() {
+fn a_limit_that_headers_tell_is_never_refused_after_the_first_answer() {
+    use LimitFields::{Ietf, OpenAi, XRateLimit};
     check(matrix::calm(Size::MINUTE), |trial| {
-        let told = [LimitFields::XRateLimit, LimitFields::Ietf].map(Knowledge::Told);
-        let shapes = [Shape::Fixed, Shape::SlidingLog, Shape::FullBucket];
-        told.contains(&trial.knowledge)
-            && shapes.contains(&trial.shape)
-            && trial.jitter <= Span::from_millis(50)
+        let Knowledge::Told(fields) = trial.knowledge else {
+            return false;
+        };
+        match trial.shape {
+            Shape::Fixed | Shape::SlidingLog => matches!(fields, XRateLimit | OpenAi | Ietf),
+            Shape::FullBucket => matches!(fields, XRateLimit | Ietf),
+            Shape::SlidingCounter => fields == Ietf,
+            Shape::Double | Shape::SmallBucket | Shape::TinyBucket => false,
+        }
+    });
+}
+
+#[test]
+fn a_limit_that_is_declared_and_told_is_never_refused() {
+    check(matrix::calm(Size::MINUTE), |trial| {
+        let shapes = [
+            Shape::Fixed,
+            Shape::SlidingLog,
+            Shape::SlidingCounter,
+            Shape::FullBucket,
+        ];
+        matches!(trial.knowledge, Knowledge::Both(_)) && shapes.contains(&trial.shape)
     });
 }
 
