@@ -15,9 +15,10 @@ def label_of(secret):
 class Provider:
     """A running `rategov fake-provider`."""
 
-    def __init__(self, binary, folder, quota="none", headers="native", latency="0ms", name="provider", seed=1):
+    def __init__(self, binary, folder, quota="none", headers="native", latency="0ms", name="provider", seed=1, answers="short"):
         argv = [binary, "fake-provider", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
         argv += ["--quota", quota, "--headers", headers, "--latency", latency, "--seed", seed]
+        argv += ["--answers", answers]
         self.process = Process(name, argv, folder)
         self.url = self.process.line(r"^provider (http://\S+)$")[1]
         self.host, port = self.url.removeprefix("http://").split(":")

@@ -143,7 +143,9 @@ fn every_fact_names_a_source_and_every_source_has_a_day() {
         let cited = ["endpoints", "fields", "errors", "sizing", "usage"]
             .iter()
             .flat_map(|key| rows(&preset, key));
-        let cited = cited.chain(sdk).map(|row| row["source"].as_str());
+        let charge = preset.get("charge");
+        let cited = cited.chain(sdk).chain(charge);
+        let cited = cited.map(|row| row["source"].as_str());
         let facts = preset
             .get("facts")
             .and_then(Value::as_object)

@@ -20,7 +20,7 @@ use crate::cost::{Cost, Dimension};
 use crate::estimate::Rejects;
 use crate::event::bounded_text;
 use crate::id::Scope;
-use crate::observe::{Facts, Meaning, Reach, Reading};
+use crate::observe::{Facts, Kind, Meaning, Reach, Reading};
 use crate::time::{Draw, Moment, Span};
 
 /// Beyond this a hold is for a person to know.
@@ -429,6 +429,9 @@ fn hopeless(facts: &Facts, hint: Option<Span>) -> Option<String> {
     let said = facts.error_message.as_deref().unwrap_or_default();
     let code = facts.error_code.as_deref().unwrap_or("no code");
     let what = match facts.meaning {
+        Meaning::Billing if facts.kind == Kind::NoAllowance => {
+            "the provider grants nothing of this".to_owned()
+        }
         Meaning::Billing => "the provider asks for payment".to_owned(),
         Meaning::QuotaExhausted => "the provider says that the quota is used up".to_owned(),
         _ => format!(

@@ -28,7 +28,7 @@ pub struct ErrorRule {
     pub limit: Option<u64>,
     /// The answer names a wait of at least this.
     pub wait_from: Option<Span>,
-    /// A member of the batch has this status.
+    /// A member of a batch that succeeded as a whole has this status.
     pub part: Option<u16>,
     /// What it is.
     pub kind: Kind,
@@ -97,6 +97,8 @@ impl ErrorRule {
             let mut names = used_up.map(|reading| (reading.label(), &*reading.dimension));
             names.any(|(label, dimension)| [ANY, label, dimension].contains(&name))
         };
+        // Under an error status the batch as a whole was refused.
+        let is_part = |status: u16| case.status < 400 && case.told.parts.contains(&status);
         let is_limit = |size: u64| {
             let mut all = case.readings.iter().chain(case.asides);
             all.any(|reading| reading.limit == Some(size))
@@ -109,7 +111,7 @@ impl ErrorRule {
             && self.exhausted.as_deref().is_none_or(is_used_up)
             && self.limit.is_none_or(is_limit)
             && (self.wait_from).is_none_or(|least| case.wait.is_some_and(|wait| least <= wait))
-            && (self.part).is_none_or(|status| case.told.parts.contains(&status))
+            && self.part.is_none_or(is_part)
     }
 }
 
@@ -237,6 +239,8 @@ mod tests {
         let kind = |part| facts(200, &[("x-part", part)], &rule).kind;
         assert_eq!(kind("429"), Kind::PartlyLimited);
         assert_eq!(kind("200"), Kind::Ok);
+        let whole = facts(503, &[("x-part", "429")], &rule);
+        assert_eq!(whole.kind, Kind::Overloaded);
     }
 
     #[test]

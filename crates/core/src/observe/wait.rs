@@ -6,7 +6,7 @@
 //! |---|---|
 //! | the longest of `Retry-After` and the vendor's own fields | a vendor's field shortens the standard one only where that is the same wait rounded up |
 //! | the body's own field | if it is longer, or the same wait before rounding to whole seconds |
-//! | the message's sentence | if there is neither |
+//! | the message's sentence | if there is neither, or it is less than a second longer: the field cut it |
 //! | the reset of the limit that is used up | if a limit refused and there is none of the above |
 //! | the documented wait of the rule | if there is none of the above |
 //!
@@ -117,10 +117,14 @@ impl Said {
         let documented = self
             .documented
             .map(|wait| (wait, "the provider's documented wait"));
-        more_exact(self.header, body)
-            .or(message)
-            .or(exhausted)
-            .or(documented)
+        let field = more_exact(self.header, body);
+        let is_cut = |field: Wait, message: Wait| {
+            field.0 < message.0 && message.0 < field.0 + Span::from_secs(1)
+        };
+        match (field, message) {
+            (Some(field), Some(message)) if is_cut(field, message) => Some(message),
+            (field, message) => field.or(message).or(exhausted).or(documented),
+        }
     }
 }
 
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_is_believed_only_where_no_field_speaks() {
+    fn a_sentence_is_believed_where_no_field_speaks_or_cuts_it() {
         let sentence = || says("Please try again in 1.9s.");
         check(
             &facts(429, &[], sentence()),
@@ -254,6 +258,14 @@ mod tests {
         );
         let header = facts(429, &[("retry-after", "2")], sentence());
         check(&header, Some((2_000_000, "HTTP 429 Retry-After")));
+        let cut = facts(429, &[("retry-after", "1")], sentence());
+        check(&cut, Some((1_900_000, "the provider's error message")));
+        let other = facts(
+            429,
+            &[("retry-after", "1")],
+            says("Please try again in 2s."),
+        );
+        check(&other, Some((1_000_000, "HTTP 429 Retry-After")));
     }
 
     #[test]

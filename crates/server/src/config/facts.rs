@@ -4,14 +4,16 @@
 //! nobody documents stays unknown and says so.
 
 use super::options::{
-    EndpointOptions, ErrorOptions, FieldOptions, IdempotencyOptions, ProviderOptions, SourceOptions,
+    AskedWord, ChargeOptions, ChargingWord, CountingWord, EndpointOptions, ErrorOptions,
+    FieldOptions, IdempotencyOptions, ProviderOptions, SizingOptions, SourceOptions, ToldWord,
+    UsageOptions,
 };
 use super::units::SpanText;
 
 /// One thing that is known of a provider, or known to be unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// `provider`, `endpoint`, `field` or `error`.
+    /// `provider`, `endpoint`, `field`, `error`, `request`, `usage` or `charge`.
     pub topic: &'static str,
     /// What it is about: `base_url`, `POST /v1/messages`, a header, what an error asks for.
     pub about: String,
@@ -38,6 +40,10 @@ pub fn facts(options: &ProviderOptions) -> Vec<Fact> {
     facts.extend(endpoints.map(|it| endpoint(it, sources)));
     facts.extend(options.fields.iter().flatten().map(|it| field(it, sources)));
     facts.extend(options.errors.iter().flatten().map(|it| error(it, sources)));
+    let sizing = options.sizing.iter().flatten();
+    facts.extend(sizing.map(|it| asked(it, sources)));
+    facts.extend(options.usage.iter().flatten().map(|it| told(it, sources)));
+    facts.extend(options.charge.iter().flat_map(|it| charged(it, sources)));
     facts
 }
 
@@ -186,6 +192,55 @@ fn error(options: &ErrorOptions, sources: Sources<'_>) -> Fact {
     }
 }
 
+fn asked(options: &SizingOptions, sources: Sources<'_>) -> Fact {
+    let what = options.what.map_or("", AskedWord::word);
+    Fact {
+        topic: "request",
+        about: what.to_owned(),
+        value: options.paths.as_ref().map(|paths| paths.join(", ")),
+        source: sources.named(options.source.as_deref()),
+    }
+}
+
+fn told(options: &UsageOptions, sources: Sources<'_>) -> Fact {
+    let mut value = Parts::default();
+    let paths = options.paths.as_ref().map(|paths| paths.join(", "));
+    value.add("", paths.as_deref());
+    let plus = options.plus.as_ref().map(|plus| plus.join(" and "));
+    value.add("and beside it ", plus.as_deref());
+    Fact {
+        topic: "usage",
+        about: options.what.map_or("", ToldWord::word).to_owned(),
+        value: value.text(),
+        source: sources.named(options.source.as_deref()),
+    }
+}
+
+fn charged(options: &ChargeOptions, sources: Sources<'_>) -> Vec<Fact> {
+    let rule = |rule: Option<ChargingWord>| rule.map(ChargingWord::word);
+    let counts = |counts: Option<CountingWord>| counts.map(CountingWord::word);
+    let most = options.most_undeclared.map(|most| most.to_string());
+    let rows = [
+        ("tokens", rule(options.tokens)),
+        ("input_tokens", rule(options.input_tokens)),
+        ("output_tokens", rule(options.output_tokens)),
+        ("points", rule(options.points)),
+        ("spend", rule(options.spend)),
+        ("cached_input", counts(options.cached_input)),
+        ("rejects", counts(options.rejects)),
+        ("most_undeclared", most.as_deref()),
+    ];
+    let known = rows.into_iter().filter(|(_, value)| value.is_some());
+    known
+        .map(|(about, value)| Fact {
+            topic: "charge",
+            about: about.to_owned(),
+            value: value.map(str::to_owned),
+            source: sources.named(options.source.as_deref()),
+        })
+        .collect()
+}
+
 fn span(text: SpanText) -> String {
     text.0.to_string()
 }
@@ -226,7 +281,8 @@ mod tests {
             "provider | credential_scheme | none | 2026-11-29",
             "endpoint | POST /v1/messages | generation | 2026-11-29",
             "field | anthropic-ratelimit-requests-limit | limit, of requests, of the model, in 60s | 2026-11-29",
-            "error | 400, “specified API usage limits” | billing, of the account | 2026-11-29",
+            "error | 400, “specified API usage limits” | billing, of the account, whose: organization or workspace | 2026-11-29",
+            "charge | cached_input | excluded | 2026-11-30",
         ] {
             assert!(
                 lines.iter().any(|line| line == expected),

@@ -6,6 +6,7 @@
 mod answers;
 mod callers;
 mod stops;
+mod usage;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -15,7 +15,7 @@
 //! is the reset `NAME_for_this_query`. Only what was understood is here: no header,
 //! no body, no sentence of the provider.
 
-use rategov_core::observe::{Facts, Kind, Reading};
+use rategov_core::observe::{Facts, Figures, Kind, Reach, Reading};
 use rategov_core::time::Span;
 use serde_json::{Map, Number, Value, json};
 
@@ -86,12 +86,16 @@ fn scope<'w>(facts: &'w Facts, whose: Option<&'w str>) -> Option<&'w str> {
         Kind::KeyInProgress | Kind::KeyMismatch => true,
         Kind::ProviderError | Kind::OutcomeUnknown => true,
     };
-    let ruled = facts.asides().whose.as_deref();
-    match (refused, facts.readings.is_empty()) {
-        (true, _) => ruled.or(whose).or_else(|| Some(facts.reach.word())),
-        (false, false) => whose.or_else(|| Some(facts.readings[0].reach.word())),
-        (false, true) => ruled,
-    }
+    let asides = facts.asides();
+    let speaks = refused
+        || !facts.readings.is_empty()
+        || !asides.limits.is_empty()
+        || asides.figures != Figures::default();
+    let ruled = asides.whose.as_deref();
+    // That it is the account's is what silence means, so it is not said.
+    let reach = Some(facts.reach).filter(|reach| refused && *reach != Reach::Account);
+    let known = ruled.or_else(|| whose.filter(|_| speaks));
+    known.or_else(|| reach.map(Reach::word))
 }
 
 #[derive(Default)]

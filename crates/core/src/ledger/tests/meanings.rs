@@ -6,7 +6,7 @@ use super::{
     send, send_on, stage, undeclared,
 };
 use crate::ledger::{Change, Ledger, PermitId, Rate, Reason};
-use crate::observe::{Facts, Meaning, Reach};
+use crate::observe::{Facts, Kind, Meaning, Reach};
 use crate::policy::{AccountPolicy, ScopeLimits, WindowKind};
 use crate::time::{Draw, Moment, Span};
 use crate::word::Mode;
@@ -88,6 +88,23 @@ fn said(meaning: Meaning, status: u16, wait: Option<Span>) -> Vec<Change> {
         });
     }
     changes
+}
+
+#[test]
+fn what_was_never_granted_is_no_question_of_payment() {
+    let (mut ledger, now) = (undeclared(), secs(10));
+    let permit = send(&mut ledger, now);
+    let facts = Facts {
+        kind: Kind::NoAllowance,
+        ..Facts::bare(429, Meaning::Billing)
+    };
+    let changes = answer(&mut ledger, now, permit, &facts);
+    let told = |change: &Change| match change {
+        Change::Hopeless { why, .. } => why.contains("grants nothing of this"),
+        _ => false,
+    };
+    assert!(changes.iter().any(told), "{changes:?}");
+    assert_eq!(mode(&ledger, now), Mode::Closed);
 }
 
 fn last_words(changes: &[Change]) -> String {

@@ -357,7 +357,7 @@ fn cost(options: &EndpointOptions, place: Place<'_>, out: &mut Collector) -> Cos
     // A float to an integer saturates, and what is no number was told already.
     let spend = (cost.spend.unwrap_or(0.0).max(0.0) * 1e6).round() as u64;
     Cost::requests(cost.requests.unwrap_or(1).max(1))
-        .with(Dimension::Tokens, cost.tokens.unwrap_or(0).into())
-        .with(Dimension::Points, cost.points.unwrap_or(0).into())
+        .with(Dimension::Tokens, cost.tokens.unwrap_or(0))
+        .with(Dimension::Points, cost.points.unwrap_or(0))
         .with(Dimension::Spend, spend)
 }

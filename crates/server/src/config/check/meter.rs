@@ -140,12 +140,13 @@ pub(super) fn charge(written: &ProviderOptions, preset: Option<&ProviderOptions>
     let none = ChargeOptions::default();
     let own = written.charge.as_ref().unwrap_or(&none);
     let known = preset.and_then(|it| it.charge.as_ref()).unwrap_or(&none);
-    let charging = |of: fn(&ChargeOptions) -> Option<ChargingWord>| match of(own).or(of(known)) {
-        None | Some(ChargingWord::Actual) => Charging::Actual,
-        Some(ChargingWord::Most) => Charging::Most,
-        Some(ChargingWord::MostThenRefund) => Charging::MostThenRefund,
-    };
-    let counts = |of: fn(&ChargeOptions) -> Option<CountingWord>| of(own).or(of(known));
+    let charging =
+        |of: fn(&ChargeOptions) -> Option<ChargingWord>| match of(own).or_else(|| of(known)) {
+            None | Some(ChargingWord::Actual) => Charging::Actual,
+            Some(ChargingWord::Most) => Charging::Most,
+            Some(ChargingWord::MostThenRefund) => Charging::MostThenRefund,
+        };
+    let counts = |of: fn(&ChargeOptions) -> Option<CountingWord>| of(own).or_else(|| of(known));
     Charge {
         tokens: charging(|it| it.tokens),
         input_tokens: charging(|it| it.input_tokens),

@@ -22,7 +22,7 @@ pub struct SizingOptions {
 pub struct UsageOptions {
     /// What stands there.
     pub what: Option<ToldWord>,
-    /// Where, in the order in which they are believed: `$.usage.output_tokens`, `$.choices[*].text`.
+    /// Where, in the order in which they are believed: `$.usage.output_tokens`.
     pub paths: Option<Vec<String>>,
     /// Members beside each of them, to be added to it.
     pub plus: Option<Vec<String>>,
@@ -106,4 +106,51 @@ pub enum CountingWord {
     Counted,
     /// It does not.
     Excluded,
+}
+
+impl AskedWord {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            AskedWord::MostOutput => "most_output",
+            AskedWord::Choices => "choices",
+            AskedWord::InputTokens => "input_tokens",
+        }
+    }
+}
+
+impl ToldWord {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            ToldWord::Input => "input",
+            ToldWord::CachedInput => "cached_input",
+            ToldWord::Output => "output",
+            ToldWord::Total => "total",
+            ToldWord::Points => "points",
+            ToldWord::Spend => "spend",
+            ToldWord::Text => "text",
+        }
+    }
+}
+
+impl ChargingWord {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            ChargingWord::Actual => "actual",
+            ChargingWord::Most => "most",
+            ChargingWord::MostThenRefund => "most_then_refund",
+        }
+    }
+}
+
+impl CountingWord {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            CountingWord::Counted => "counted",
+            CountingWord::Excluded => "excluded",
+        }
+    }
 }

@@ -1,3 +1,5 @@
+//! Codings, cuts, bounds: what comes out, and when nothing more does.
+
 use std::io::Write as _;
 
 use flate2::Compression;
