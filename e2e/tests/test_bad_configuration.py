@@ -137,10 +137,10 @@ def test_a_bad_reload_keeps_the_old_configuration(provider, new_governor):
 
 
 def test_keys_that_do_not_act_yet_are_named(provider, new_governor):
-    quotas = [{"scope": "model", "dimension": "tokens", "limit": 40000, "window": "60s", "kind": "token_bucket", "burst": 40000}]
-    governor = new_governor(config.billing(provider, account={"quotas": quotas}), env=config.SECRETS)
+    predict = {"window": "10s", "threshold": "80%"}
+    governor = new_governor(config.billing(provider, predict=predict), env=config.SECRETS)
     warnings = governor.api("status")["warnings"]
-    assert any("tokens" in warning for warning in warnings), warnings
+    assert any("predict" in warning for warning in warnings), warnings
     assert "warning: " in governor.process.err()
     checked = governor.cli("policy", "check", governor.config_file, env=config.SECRETS)
-    assert "tokens" in checked.stdout + checked.stderr
+    assert "predict" in checked.stdout + checked.stderr

@@ -97,6 +97,10 @@ impl fmt::Display for Dimension {
 /// Dimensions of which a call uses an amount.
 const AMOUNTS: usize = 6;
 
+/// The largest amount of one call: a million millions of tokens, or a million of the
+/// currency. Sums of them fit for as long as anybody will run this.
+const AMOUNT_MAX: u64 = 1 << 40;
+
 /// An amount in each dimension, nought included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Amounts([u64; AMOUNTS]);
@@ -127,7 +131,7 @@ impl Amounts {
 }
 
 /// What one call costs, an amount in each of [`Dimension::AMOUNTS`]. Every call
-/// costs at least one request. Amounts saturate.
+/// costs at least one request. Amounts saturate at 2⁴⁰.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost {
     amounts: Amounts,
@@ -162,6 +166,11 @@ impl Cost {
     pub const fn with(mut self, dimension: Dimension, amount: u64) -> Cost {
         let is_call = matches!(dimension, Dimension::Requests);
         let amount = if is_call && amount == 0 { 1 } else { amount };
+        let amount = if AMOUNT_MAX < amount {
+            AMOUNT_MAX
+        } else {
+            amount
+        };
         self.amounts.set(dimension, amount);
         self
     }

@@ -1,6 +1,7 @@
 //! The JSON that agents and operators see. Inner types are not serialisable: a
 //! serialisable type is a promise, and the promises are made here.
 
+use rategov_core::cost::Dimension;
 use rategov_core::engine::{ActionView, QueueView};
 use rategov_core::id::Account;
 use rategov_core::ledger::ScopeState;
@@ -51,15 +52,23 @@ pub fn scope(times: Times<'_>, account: &Account, state: &ScopeState) -> Value {
         "next_allowed_at": times.maybe(state.next_allowed_at),
         "remaining": state.remaining,
         "limit": state.limit,
+        "dimension": state.dimension.map(Dimension::word),
         "window_seconds": state.window.map(Span::as_secs_f64),
         "reset_after_seconds": state.reset_after.map(Span::as_secs_f64),
         "reserved": state.reserved,
         "foreign": state.foreign,
         "quotas": state.quotas.iter().map(|quota| json!({
+            "dimension": quota.dimension.word(),
+            "name": quota.name,
             "limit": quota.limit,
             "window_seconds": quota.window.as_secs_f64(),
             "origin": quota.origin.word(),
+            "paced": quota.paced,
+            "cap": quota.cap,
             "spent": quota.spent,
+            "held": quota.reserved,
+            "foreign": quota.foreign,
+            "debt": quota.debt,
             "available": quota.available,
         })).collect::<Vec<_>>(),
         "in_flight": state.in_flight,

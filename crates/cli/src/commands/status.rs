@@ -30,7 +30,7 @@ pub(crate) async fn run(place: &Place, as_json: bool) -> anyhow::Result<ExitCode
     let scopes = status["scopes"].as_array().cloned().unwrap_or_default();
     output::table(
         &[
-            "account", "scope", "mode", "left", "limit", "next at", "open", "source",
+            "account", "scope", "mode", "left", "limit", "of", "next at", "open", "source",
         ],
         scopes.iter().map(|scope| {
             [
@@ -39,6 +39,7 @@ pub(crate) async fn run(place: &Place, as_json: bool) -> anyhow::Result<ExitCode
                 "mode",
                 "remaining",
                 "limit",
+                "dimension",
                 "next_allowed_at",
                 "in_flight",
                 "source",

@@ -189,7 +189,11 @@ impl ScopeLedger {
                 Some(estimate) if 0 < units => self.pool.margin_with(estimate, dimension),
                 _ => 0,
             };
-            limiter.block(now, units, reserved + margin, taken + margin)
+            let (reserved, taken) = (
+                reserved.saturating_add(margin),
+                taken.saturating_add(margin),
+            );
+            limiter.block(now, units, reserved, taken)
         });
         let learnt = self
             .discovery
