@@ -13,7 +13,7 @@
 //! Worked: in `{"responses":[{"status":200},{"status":429}]}` the path
 //! `$.responses[*].status` leads to 200 and 429, each with the object it is in.
 //!
-//! Bounds: [`STEPS_MAX`] steps, [`FOUND_MAX`] values; what is beyond is not read.
+//! Bounds: `STEPS_MAX` steps, [`FOUND_MAX`] values; what is beyond is not read.
 
 use serde_json::{Map, Value};
 

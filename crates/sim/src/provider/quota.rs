@@ -14,7 +14,7 @@
 //! (0.5, 10.5] holds the calls of 1 s and 9 s, so the fourth is refused too. With
 //! refusals free it would have passed.
 //!
-//! A rule counts calls, or what they cost in another dimension ([`amount`]). What
+//! A rule counts calls, or what they cost in another dimension (`amount`). What
 //! a call holds of each rule is a [`Hold`]; when it is over, [`Quotas::settle`]
 //! charges what it came to, or gives back what it did not use.
 

@@ -10,7 +10,7 @@
 //! Anthropic's messages, token counts and models; checked against the types of
 //! openai-python 3.57 and anthropic-sdk-python 2.14; Gemini's `generateContent`.
 //!
-//! Texts have a word for each token up to [`WORDS_MAX`]; beyond that only the
+//! Texts have a word for each token up to `WORDS_MAX`; beyond that only the
 //! usage says how long the answer was.
 
 mod anthropic;
