@@ -164,7 +164,13 @@ impl ScopeLedger {
                 Limiter::new(quota(window), Origin::Header, self.margins)
             }
             (None, Some(reset)) if !reset.is_zero() && !self.has_declared(dimension) => {
-                Limiter::without_window(quota(reset), self.margins)
+                // A guess that is far too short would forget what was sent before it.
+                let used = reading.remaining.map(|left| limit.saturating_sub(left));
+                let window = match used.filter(|used| reading.refills && 0 < *used) {
+                    Some(used) => reset.scale(limit, used),
+                    None => reset,
+                };
+                Limiter::without_window(quota(window), self.margins)
             }
             _ => return None,
         };

@@ -18,21 +18,14 @@
 //! Readings are ordered by when their call left, not by arrival; one that is
 //! older than the last is ignored.
 //!
-//! **A window that is not named** is concluded from the resets. A window that
-//! starts anew is as long as the longest reset seen. A bucket's reset grows with
-//! what is used: limit 5,000, 1 used, reset 12 ms, and later 50 used, reset
-//! 600 ms; several such readings in a row give the window, 600 ms · 5,000 / 50 = 60 s.
-//! A part of a unit may be left that is not told, so of alike readings the longest
-//! counts.
-//! Where a provider is known to say when its bucket is full again, the first
-//! reading gives it, and the first two that contradict each other take it back: some
-//! servers use the names of one provider and the counting of another.
+//! What resets tell of a window that is not named is in [`super::resets`].
 //!
 //! Calls overtake each other on their way, so a reading may not yet count some
 //! that left just before its call. Those within the spread of the way, as measured
 //! or as it may be ([`overtakes`]), are taken as not counted, which makes **left** too
 //! small for a moment and never too large.
 
+use super::resets::Resets;
 use crate::time::{Moment, Span};
 
 /// How much later than a call one that left before it may arrive: at least, while
@@ -102,14 +95,8 @@ pub(super) struct Told {
     restored: Option<(u64, Moment)>,
     /// How often what is left had halved when it was last made known.
     halved: u32,
-    /// The reading of least use, for the shape: units used, reset.
-    least: Option<(u64, Span)>,
-    /// Readings in a row whose resets grew with what is used.
-    agreed: u32,
-    /// Whether the resets were seen not to grow with what is used.
-    disproved: bool,
-    /// The most use that a bucket's window was concluded from.
-    most: u64,
+    /// What its resets tell of window and shape.
+    pub(super) resets: Resets,
     /// A limit that was told for a declared quota's window.
     limit: Option<u64>,
     /// Limit and window that were made known.
@@ -124,8 +111,6 @@ pub(super) struct Told {
     contradicted: bool,
 }
 
-/// So many readings in a row prove that resets grow with what is used.
-const REFILLS_FROM: u32 = 4;
 /// A window is news when it changed by this much, in percent.
 const WINDOW_NEWS_PERCENT: u64 = 25;
 /// Refusals that foreign use may explain before an accepted call must show it, too.
@@ -245,59 +230,6 @@ impl Told {
                 _ => gone,
             },
         };
-    }
-
-    /// Takes a reading in whose window is not named. Returns the window as far
-    /// as it is known by now.
-    pub(super) fn infer_window(&mut self, known: Span, limit: u64, word: &Word) -> Span {
-        let (Some(remaining), Some(reset)) = (word.remaining, word.reset_after) else {
-            return known;
-        };
-        let used = limit.saturating_sub(remaining);
-        if used == 0 || reset.is_zero() {
-            return known;
-        }
-        if word.refills && self.least.is_none() && !self.disproved {
-            self.agreed = REFILLS_FROM;
-        }
-        let refilled = self.refills();
-        match self.least {
-            Some((least, at_least)) if least.saturating_mul(2) <= used => {
-                let expected = at_least.scale(used, least);
-                let off = expected
-                    .saturating_sub(reset)
-                    .max(reset.saturating_sub(expected));
-                if off <= expected.scale(1, 4) {
-                    self.agreed = self.agreed.saturating_add(1);
-                } else {
-                    self.agreed = 0;
-                    self.disproved = true;
-                    self.least = Some((used, reset));
-                }
-            }
-            Some((least, _)) if least <= used => {}
-            _ => self.least = Some((used, reset)),
-        }
-        match (refilled, self.refills()) {
-            // The more is used, the less rounding and the way matter.
-            (true, true) if used < self.most - self.most / 10 => known,
-            (_, true) => {
-                // What is left is told in whole units, so up to one less is used, and
-                // what follows is too short by that much: the longest is nearest.
-                let least = reset.scale(limit, used);
-                let is_alike = refilled && used <= self.most + self.most / 10;
-                self.most = self.most.max(used);
-                if is_alike { known.max(least) } else { least }
-            }
-            // It was no bucket after all: what was concluded from it is void.
-            (true, false) => reset,
-            (false, false) => known.max(reset),
-        }
-    }
-
-    /// Whether more comes back evenly, so that "nothing left" is over at once.
-    pub(super) fn refills(&self) -> bool {
-        REFILLS_FROM <= self.agreed
     }
 
     /// Whether others were seen to use the quota.
@@ -433,38 +365,5 @@ mod tests {
             Span::from_secs(10),
         );
         assert!(!told.is_news(&word(4_800, 19, 9, 8_000)));
-    }
-
-    fn check_window(readings: &[(u64, u64)], limit: u64, expected_ms: u64, refills: bool) {
-        let mut told = Told::default();
-        let window = readings
-            .iter()
-            .fold(Span::ZERO, |known, (remaining, reset)| {
-                told.infer_window(known, limit, &word(0, 0, *remaining, *reset))
-            });
-        assert_eq!((window.as_millis(), told.refills()), (expected_ms, refills));
-    }
-
-    #[test]
-    fn the_longest_reset_is_the_window_unless_resets_grow_with_use() {
-        check_window(
-            &[(4_999, 3_600_000), (4_000, 3_500_000)],
-            5_000,
-            3_600_000,
-            false,
-        );
-        check_window(&[(20, 3_000), (59, 10_000), (0, 4_000)], 60, 10_000, false);
-        let bucket = [
-            (4_999, 12),
-            (4_990, 120),
-            (4_980, 240),
-            (4_960, 480),
-            (4_950, 600),
-        ];
-        check_window(&bucket, 5_000, 60_000, true);
-        check_window(&bucket[..4], 5_000, 480, false);
-        let no_bucket = [&bucket[..], &[(4_900, 30)]].concat();
-        check_window(&no_bucket, 5_000, 30, false);
-        check_window(&[(0, 1_200)], 60, 1_200, false);
     }
 }

@@ -20,8 +20,8 @@
 //! the margin for the way to the provider.
 //!
 //! The rooms: `window`, `bucket` and `pacer` say when a quota has room, `shape`
-//! which of them a quota needs, `limiter` keeps one quota, `headers` what the
-//! provider tells about it; `tally` counts a dimension;
+//! which of them a quota needs, `limiter` keeps one quota, `headers` and `resets`
+//! what the provider tells about it; `tally` counts a dimension;
 //! `gate` and `ramp` what a refusal does, `history` and `discovery` what
 //! rate it teaches; `seats` how many calls may be open; `scope` joins them
 //! for one scope, `feedback` says what it makes of an answer; `map` keeps the
@@ -41,6 +41,7 @@ mod limiter;
 mod map;
 mod pacer;
 mod ramp;
+mod resets;
 mod scope;
 mod seats;
 mod shape;

@@ -3,6 +3,7 @@
 //! | told | then |
 //! | --- | --- |
 //! | a reading of a quota that only headers know | limit, window and shape follow it |
+//! | resets of a documented bucket that don't grow with what is used | it is no bucket |
 //! | a reading of a declared quota | a lower limit binds; what others used is subtracted |
 //! | a refusal that a little more spread explains | the spread of this window is doubled, once in a while |
 //! | another soon after, or one with room left | the declared shape is wrong: starts are spaced |
@@ -48,12 +49,19 @@ impl Limiter {
                 self.quota.limit = limit.unwrap_or(self.quota.limit).max(1);
                 if !self.window_is_named {
                     let (known, limit) = (self.quota.window, self.quota.limit);
-                    self.quota.window = self.told.infer_window(known, limit, word);
-                    self.quota.kind = if self.told.refills() {
+                    self.quota.window = self.told.resets.infer_window(known, limit, word);
+                    self.quota.kind = if self.told.resets.refills() {
                         WindowKind::TokenBucket { burst: limit }
                     } else {
                         WindowKind::Unknown
                     };
+                } else if word.refills
+                    && self
+                        .told
+                        .resets
+                        .refutes_bucket(self.quota.limit, self.quota.window, word)
+                {
+                    self.quota.kind = WindowKind::Unknown;
                 }
             }
             (_, Some(limit)) => {
@@ -74,7 +82,7 @@ impl Limiter {
         };
         let limit = limit.unwrap_or(self.quota.limit);
         self.told.take(now, word, own, limit, self.span());
-        if !self.window_is_named && !self.told.refills() {
+        if !self.window_is_named && !self.told.resets.refills() {
             self.consider_dry(now, word);
         }
         changed
@@ -85,7 +93,7 @@ impl Limiter {
     fn own(&self, now: Moment, word: &Word) -> (u64, u64) {
         let then = now.min(word.sent_at + overtakes(self.margins.spread));
         match &self.bucket {
-            Some(bucket) if word.refills || self.told.refills() => {
+            Some(bucket) if word.refills || self.told.resets.refills() => {
                 // What came back since may not have been back when it was read.
                 let most = bucket.missing(now) + bucket.refill(now.since(word.sent_at));
                 let since = self.log.used_within(now.since(then), now);
