@@ -18,7 +18,6 @@ use crate::action::decide::decide;
 use crate::action::next::Next;
 use crate::action::outcome::{Body, Certainty, Evidence, Lost, NotSent};
 use crate::action::problem::Code;
-use crate::estimate::Rejects;
 use crate::event::{Event, Found, bounded_text};
 use crate::id::{ActionId, Agent, AttemptNo};
 use crate::observe::Facts;
@@ -103,12 +102,6 @@ impl Engine {
             live.open = Some(OnWire { what, ..wire });
         }
         self.teach(now, &mut chance, wire, &report.evidence);
-        if let Some(facts) = facts_of(&report.evidence)
-            && 400 <= facts.status
-            && self.policy.charge.rejects == Rejects::Free
-        {
-            self.used_nothing(now, wire.permit);
-        }
         if !matches!(report.evidence, Evidence::NotSent(_)) {
             self.measure_spread(now, wire);
         }

@@ -22,7 +22,6 @@ use crate::cost::Cost;
 use crate::estimate::{Basis, Estimate, Kind, Settled, Sizing, Usage};
 use crate::event::Event;
 use crate::id::{ActionId, AttemptNo};
-use crate::ledger::PermitId;
 use crate::time::Moment;
 
 impl Live {
@@ -101,10 +100,5 @@ impl Engine {
             self.record(now, id, event);
         }
         self.dispatch(now);
-    }
-
-    /// An attempt was answered with an error that reports no use.
-    pub(super) fn used_nothing(&mut self, now: Moment, permit: PermitId) {
-        self.ledger.used(now, permit, &Cost::ONE);
     }
 }

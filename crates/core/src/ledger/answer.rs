@@ -41,7 +41,8 @@ impl Ledger {
             return Vec::new();
         };
         let mut changes = Vec::new();
-        if is_refusal(facts.meaning) && self.policy.charge.rejects == Rejects::Free {
+        let failed = is_refusal(facts.meaning) || 400 <= facts.status;
+        if failed && self.policy.charge.rejects == Rejects::Free {
             // Nothing was carried out, so nothing of it was used.
             self.used(now, id, &Cost::ONE);
         }

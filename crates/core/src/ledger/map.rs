@@ -129,7 +129,7 @@ impl Scopes {
         self.declared = 0;
         self.of_each.clear();
         for (scope, limits) in declared {
-            if let Some(kind) = scope.as_str().strip_suffix(EACH) {
+            if let Some(kind) = kind_of(scope).filter(|kind| is_each(scope, kind)) {
                 self.of_each.insert(kind.to_owned(), limits.clone());
                 continue;
             }
@@ -217,11 +217,22 @@ impl Scopes {
 
 /// What is declared of each scope of a scope's kind.
 fn limits_of(of_each: &BTreeMap<String, ScopeLimits>, scope: &Scope) -> ScopeLimits {
-    let name = scope.as_str();
-    let kind = name.find(':').and_then(|colon| name.get(..=colon));
-    kind.and_then(|kind| of_each.get(kind))
+    kind_of(scope)
+        .and_then(|kind| of_each.get(kind))
         .cloned()
         .unwrap_or_default()
+}
+
+/// The kind of a scope, with its colon.
+fn kind_of(scope: &Scope) -> Option<&str> {
+    let name = scope.as_str();
+    name.find(':').and_then(|colon| name.get(..=colon))
+}
+
+/// Whether a scope stands for each of its kind: `endpoint:*` does, and
+/// `endpoint:GET /files/*` is one endpoint.
+fn is_each(scope: &Scope, kind: &str) -> bool {
+    scope.as_str().strip_prefix(kind) == Some(EACH)
 }
 
 /// `KIND:other` for `KIND:NAME`.
