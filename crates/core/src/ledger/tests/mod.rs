@@ -1,6 +1,7 @@
 //! Tests of the whole ledger: rules one by one, and a world with a provider in it.
 
 mod conservation;
+mod each;
 mod headers;
 mod learning;
 mod limits;
