@@ -1,0 +1,195 @@
+//! SDKs repeat what they should not, and give up what they should wait for: the
+//! governor as it is served, before a provider that counts what arrives.
+//!
+//! | SDK | does |
+//! |---|---|
+//! | Slack's for Node | ten repeats in half an hour |
+//! | Airtable's | repeats every 429 without end, also that of the month |
+//! | jsforce | repeats without a look at `Retry-After` |
+//! | Anthropic's and Groq's | obey a wait up to 60 s; a longer one is not heard, and they come back within 8 s |
+//! | OpenAI's | obeys a wait up to 120 s; with a longer one it gives up at once |
+//!
+//! The last two obey `x-should-retry: false` before anything else.
+
+use std::net::SocketAddr;
+
+use rategov_server::start::{self, Options, Running};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+/// A governor before a provider that refuses everything alike.
+struct World {
+    governor: Running,
+    _folder: tempfile::TempDir,
+    arrivals: mpsc::UnboundedReceiver<()>,
+}
+
+impl World {
+    async fn new(preset: &str, says: String) -> World {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let provider = listener.local_addr().unwrap();
+        let (arrived, arrivals) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    match stream.read_u8().await {
+                        Ok(byte) => head.push(byte),
+                        Err(_) => break,
+                    }
+                }
+                let _ = arrived.send(());
+                let _ = stream.write_all(says.as_bytes()).await;
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let text = format!(
+            "hold: 0s\nproviders:\n  it:\n    preset: {preset}\n    base_url: http://{provider}\n"
+        );
+        let governor = start::start(Options {
+            config_text: Some(text),
+            data_folder: Some(folder.path().join("data")),
+            agents: Some(any),
+            operators: Some(any),
+            ..Options::default()
+        })
+        .await
+        .unwrap_or_else(|cause| panic!("{cause}"));
+        World {
+            governor,
+            _folder: folder,
+            arrivals,
+        }
+    }
+
+    /// One try of an SDK, and what it hears: the head and the body in one text.
+    async fn call(&self, path: &str, repeat: usize) -> String {
+        let mut stream = TcpStream::connect(self.governor.agents).await.unwrap();
+        let head = format!(
+            "GET /it{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer key-of-a-test\r\n\
+             x-stainless-retry-count: {repeat}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).await.unwrap();
+        heard
+    }
+
+    /// The SDK calls, and repeats at once so many times. Gives what it heard last,
+    /// and how many calls arrived at the provider.
+    async fn repeated(mut self, path: &str, repeats: usize) -> (Vec<String>, usize) {
+        let mut heard = Vec::new();
+        for repeat in 0..=repeats {
+            heard.push(self.call(path, repeat).await);
+        }
+        self.governor.shut_down().await;
+        let mut arrived = 0;
+        while self.arrivals.try_recv().is_ok() {
+            arrived += 1;
+        }
+        (heard, arrived)
+    }
+}
+
+fn answer(status: &str, fields: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\n{fields}content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+}
+
+async fn once(preset: &str, path: &str, says: String, repeats: usize) {
+    let world = World::new(preset, says).await;
+    let (heard, arrived) = world.repeated(path, repeats).await;
+    assert_eq!(arrived, 1, "{preset}: {}", heard.last().unwrap());
+    let last = heard.last().unwrap();
+    assert!(last.contains("rategov-source: governor"), "{last}");
+    assert!(last.contains(" 429 "), "{last}");
+}
+
+/// Ten repeats of Slack's SDK for Node do not become ten calls.
+#[tokio::test]
+async fn slack_the_sdk_repeats_ten_times() {
+    let body = r#"{"ok":false,"error":"ratelimited"}"#;
+    let says = answer("429 Too Many Requests", "retry-after: 600\r\n", body);
+    once("slack", "/api/conversations.list", says, 10).await;
+}
+
+/// The SDK repeats without end, also the refusal of a month that nobody waits out.
+#[tokio::test]
+async fn airtable_the_sdk_repeats_without_end() {
+    let rate = r#"{"errors":[{"error":"RATE_LIMIT_REACHED","message":"M"}]}"#;
+    let month = r#"{"errors":[{"error":"PUBLIC_API_BILLING_LIMIT_EXCEEDED","message":"M"}]}"#;
+    for body in [rate, month] {
+        let says = answer("429 Too Many Requests", "", body);
+        once("airtable", "/v0/b/t", says, 30).await;
+    }
+}
+
+/// jsforce repeats with waits of its own, whatever the answer says.
+#[tokio::test]
+async fn salesforce_the_sdk_does_not_look_at_a_wait() {
+    let body =
+        r#"[{"message":"TotalRequests Limit exceeded.","errorCode":"REQUEST_LIMIT_EXCEEDED"}]"#;
+    let says = answer("403 Forbidden", "retry-after: 900\r\n", body);
+    once("salesforce", "/services/data/v60.0/limits", says, 5).await;
+}
+
+fn field<'h>(heard: &'h str, name: &str) -> Option<&'h str> {
+    let head = heard.split("\r\n\r\n").next()?;
+    let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+    lines
+        .find(|(known, _)| *known == name)
+        .map(|(_, value)| value)
+}
+
+/// What an SDK of this family does after an answer: comes back, and after how long.
+/// `heard_to_s` is the longest wait that it hears.
+fn comes_back(heard: &str, heard_to_s: u64) -> Option<u64> {
+    match field(heard, "x-should-retry") {
+        Some("false") => return None,
+        _ => assert!(heard.contains(" 429 ")),
+    }
+    let wait = field(heard, "retry-after").and_then(|wait| wait.parse().ok());
+    Some(wait.filter(|wait: &u64| *wait <= heard_to_s).unwrap_or(8))
+}
+
+async fn obeyed(preset: &str, path: &str, heard_to_s: u64, wait_s: u64) {
+    let body =
+        r#"{"error":{"type":"rate_limit_error","code":"rate_limit_exceeded","message":"M"}}"#;
+    let wait = format!("retry-after: {wait_s}\r\n");
+    let world = World::new(preset, answer("429 Too Many Requests", &wait, body)).await;
+    let (heard, arrived) = world.repeated(path, 3).await;
+    assert_eq!(arrived, 1);
+    for heard in heard {
+        let told: u64 = field(&heard, "retry-after").unwrap().parse().unwrap();
+        assert!(
+            told.abs_diff(wait_s) <= 5,
+            "the whole wait is told: {heard}"
+        );
+        let back = comes_back(&heard, heard_to_s);
+        assert!(
+            back.is_none_or(|back| told <= back),
+            "back after {back:?} s: {heard}"
+        );
+    }
+}
+
+/// A wait above a minute is not heard by the SDK, which comes back within 8 s: it is
+/// told not to.
+#[tokio::test]
+async fn anthropic_the_sdk_does_not_hear_a_wait_above_a_minute() {
+    obeyed("anthropic", "/v1/models", 60, 900).await;
+    obeyed("anthropic", "/v1/models", 60, 61).await;
+    obeyed("groq", "/openai/v1/models", 60, 90).await;
+}
+
+/// With a wait above two minutes the SDK gives up, as it is told to; a shorter one it
+/// waits out.
+#[tokio::test]
+async fn openai_the_sdk_gives_up_above_two_minutes() {
+    obeyed("openai", "/v1/models", 120, 900).await;
+    obeyed("openai", "/v1/models", 120, 30).await;
+}
