@@ -124,9 +124,9 @@ fn github_reset_is_the_end_of_the_window_in_whole_seconds() {
     assert_eq!(refused.retry_after, secs(61));
 }
 
-/// Without a hint a secondary limit asks for a minute, and for longer each time.
+/// Without a hint a secondary limit asks for a minute at least, and so each time.
 #[test]
-fn github_a_secondary_limit_without_a_hint_is_waited_out_longer_each_time() {
+fn github_a_secondary_limit_without_a_hint_asks_for_a_minute() {
     let mut account = Account::of("github");
     let mut now = at(1);
     let mut waits = Vec::new();
@@ -143,5 +143,4 @@ fn github_a_secondary_limit_without_a_hint_is_waited_out_longer_each_time() {
         waits.iter().all(|wait| Span::from_secs(60) <= *wait),
         "{waits:?}"
     );
-    assert!(waits[0] < waits[1] && waits[1] < waits[2], "{waits:?}");
 }

@@ -165,10 +165,8 @@ async fn obeyed(preset: &str, path: &str, heard_to_s: u64, wait_s: u64) {
     assert_eq!(arrived, 1);
     for heard in heard {
         let told: u64 = field(&heard, "retry-after").unwrap().parse().unwrap();
-        assert!(
-            told.abs_diff(wait_s) <= 5,
-            "the whole wait is told: {heard}"
-        );
+        // The clock has gone on since; no wait is told shorter than what is left of it.
+        assert!(wait_s <= told + 5, "the whole wait is told: {heard}");
         let back = comes_back(&heard, heard_to_s);
         assert!(
             back.is_none_or(|back| told <= back),
