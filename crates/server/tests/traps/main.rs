@@ -35,7 +35,7 @@ mod payments;
 mod sdks;
 mod shops;
 mod tables;
-//mod unseen;
+mod unseen;
 
 use rategov_core::observe::{Facts, Kind};
 use rategov_core::time::{Span, WallTime};
