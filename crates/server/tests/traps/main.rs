@@ -30,7 +30,7 @@ mod google;
 mod microsoft;
 mod openai;
 mod openrouter;
-//mod page;
+mod page;
 mod payments;
 mod sdks;
 mod shops;
