@@ -137,3 +137,24 @@ fn workspace_a_rate_is_refused_like_a_missing_right() {
         assert_eq!((refused.kind, refused.reach), (kind, reach), "{reason}");
     }
 }
+
+/// The wait is a moment in the sentence, minutes away, and the reason of a project's rate
+/// stands beside the sentence of a user's.
+#[test]
+fn workspace_a_wait_is_a_moment_in_the_sentence() {
+    let body = r#"{"error":{"code":429,"message":"User-rate limit exceeded.  Retry after 2026-12-01T12:15:00.500Z","errors":[{"domain":"usageLimits","reason":"rateLimitExceeded"}]}}"#;
+    for status in [403, 429] {
+        let refused = facts("google-workspace", status, &[], body);
+        assert_eq!(
+            (refused.kind, refused.reach, refused.retry_after),
+            (
+                Kind::RateLimited,
+                Reach::Credential,
+                Some(Span::from_millis(900_500))
+            )
+        );
+    }
+    let user = r#"{"error":{"code":403,"message":"Quota exceeded for quota metric 'Queries' and limit 'Queries per minute per user' of service 'gmail.googleapis.com'","errors":[{"reason":"rateLimitExceeded"}]}}"#;
+    let refused = facts("google-workspace", 403, &[], user);
+    assert_eq!(refused.reach, Reach::Credential);
+}

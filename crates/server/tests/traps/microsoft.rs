@@ -24,6 +24,22 @@ fn graph_a_member_is_refused_inside_a_200() {
     check("microsoft-graph", 200, &[], fine, Kind::Ok);
 }
 
+/// The refused member may stand behind hundreds of kilobytes of the others.
+#[test]
+fn graph_a_refused_member_stands_anywhere_in_a_large_batch() {
+    let mail = "m".repeat(20 << 10);
+    let fine = format!(r#"{{"id":"1","status":200,"body":{{"value":"{mail}"}}}},"#).repeat(19);
+    let body = format!(
+        r#"{{"responses":[{fine}{{"id":"20","status":429,"headers":{{"Retry-After":"7"}}}}]}}"#
+    );
+    assert!(300 << 10 < body.len());
+    let batch = facts("microsoft-graph", 200, &[], &body);
+    assert_eq!(
+        (batch.kind, batch.retry_after),
+        (Kind::PartlyLimited, secs(7))
+    );
+}
+
 /// A call that was refused counts like any other, so that going on makes it longer.
 #[test]
 fn graph_a_refused_call_counts_as_well() {

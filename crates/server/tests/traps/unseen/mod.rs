@@ -14,6 +14,7 @@ mod groq;
 mod microsoft;
 mod openai;
 mod openrouter;
+mod others;
 mod slack;
 mod stripe;
 
