@@ -18,6 +18,9 @@ pub const DOCUMENT_BASE: &str = "/governor/v1/errors/";
 
 /// `x-should-retry`, which the SDKs of OpenAI and Anthropic obey.
 pub const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+/// The same for Stripe's SDKs, which repeat 409 and 5xx and hear no wait at all: they
+/// are only ever told not to.
+const STRIPE_SHOULD_RETRY: HeaderName = HeaderName::from_static("stripe-should-retry");
 /// The longest wait in seconds that SDKs of this family hear. A longer `Retry-After`
 /// most of their versions pass over, and come back within 8 s all the same.
 const HEARD_SECONDS_MAX: u64 = 60;
@@ -311,6 +314,9 @@ impl Problem {
             let should = should && is_heard;
             let word = if should { "true" } else { "false" };
             headers.insert(SHOULD_RETRY, HeaderValue::from_static(word));
+            if !should {
+                headers.insert(STRIPE_SHOULD_RETRY, HeaderValue::from_static(word));
+            }
         }
         if let Some(seconds) = self.retry_after_seconds {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -8,11 +8,15 @@
 //! | jsforce | repeats without a look at `Retry-After` |
 //! | Anthropic's and Groq's | obey a wait up to 60 s; a longer one is not heard, and they come back within 8 s |
 //! | OpenAI's | obeys a wait up to 120 s; with a longer one it gives up at once |
+//! | Stripe's | repeat 409 and 5xx, and hear no wait |
 //!
-//! The last two obey `x-should-retry: false` before anything else.
+//! Anthropic's, Groq's and OpenAI's obey `x-should-retry: false` before anything else,
+//! Stripe's obey `stripe-should-retry: false`.
 
 use std::net::SocketAddr;
 
+use rategov_core::action::problem::{Code, ShouldRetry};
+use rategov_server::gateway::problem::Problem;
 use rategov_server::start::{self, Options, Running};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -190,4 +194,16 @@ async fn anthropic_the_sdk_does_not_hear_a_wait_above_a_minute() {
 async fn openai_the_sdk_gives_up_above_two_minutes() {
     obeyed("openai", "/v1/models", 120, 900).await;
     obeyed("openai", "/v1/models", 120, 30).await;
+}
+
+/// The SDK repeats 409 and 5xx by itself, and hears another header than the others.
+#[test]
+fn stripe_the_sdk_repeats_what_failed_unless_it_is_told_not_to() {
+    for code in Code::ALL {
+        let problem = Problem::of_action(*code).retry_after(Some(30));
+        let told = problem.headers();
+        let told = told.get("stripe-should-retry").map(|it| it.as_bytes());
+        let passes = code.problem().should_retry == ShouldRetry::Later;
+        assert_eq!(told, (!passes).then_some(&b"false"[..]), "{code:?}");
+    }
 }

@@ -2,6 +2,8 @@
 //! most, with other numbers, other names of limits, other cases of letters, halves that
 //! are missing, several limits at once, and dates where seconds are usual.
 //!
+//! `others` and `services` hold a few of each of the rest.
+//!
 //! A row is a status, header fields, a body, and what it means in a line of
 //! [`super::meaning`]; `ok: requests 59/60 1s` is a success that tells one limit.
 
@@ -15,6 +17,7 @@ mod microsoft;
 mod openai;
 mod openrouter;
 mod others;
+mod services;
 mod slack;
 mod stripe;
 
