@@ -9,7 +9,7 @@
 //! |---|---|
 //! | an answer becomes facts by its provider's preset | [`facts`], [`check`] |
 //! | facts become permission to call, in virtual time | [`account::Account`] |
-//! | what a caller sees, over sockets | `sdks` |
+//! | what a caller sees, over sockets | [`served::World`] |
 //!
 //! Worked: GitLab's `ratelimit-reset: 1796126429` is an epoch and Zendesk's
 //! `ratelimit-reset: 37` is not; one test in `gitlab` and one in `desks` says so.
@@ -33,6 +33,7 @@ mod openrouter;
 mod page;
 mod payments;
 mod sdks;
+mod served;
 mod shops;
 mod tables;
 mod unseen;

@@ -2,6 +2,7 @@
 
 use rategov_core::observe::{Advice, Kind, Reach};
 
+use super::served::once;
 use super::{check, facts, limits, secs};
 
 /// `reset` is in milliseconds since 1970.
@@ -75,4 +76,15 @@ fn openrouter_a_success_tells_no_limit() {
     assert_eq!(facts("openrouter", 429, &[], theirs).reach, Reach::Model);
     let own = [("x-ratelimit-limit", "20"), ("x-ratelimit-remaining", "0")];
     assert_eq!(facts("openrouter", 429, &own, theirs).reach, Reach::Account);
+}
+
+/// A limit under a 200 comes in chunks as often as with a length.
+#[tokio::test]
+async fn openrouter_a_limit_under_a_200_may_come_in_chunks() {
+    let body = r#"{"error":{"code":429,"message":"Rate limit exceeded","metadata":{"error_type":"rate_limit_exceeded"}}}"#;
+    let head = "HTTP/1.1 200 OK\r\nretry-after: 600\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
+    let (first, second) = body.split_at(40);
+    let chunk = |part: &str| format!("{:x}\r\n{part}\r\n", part.len());
+    let says = format!("{head}{}{}0\r\n\r\n", chunk(first), chunk(second));
+    once("openrouter", "/api/v1/models", says, 3).await;
 }
