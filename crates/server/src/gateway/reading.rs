@@ -190,6 +190,8 @@ pub async fn read(
     let facts = understood(status, &fields, &said, tongue);
     let whole = body.end();
     let came = match whole {
+        // A body that is passed on in one piece would lose its trailers.
+        Some(_) if wanted == Wanted::Object && peeked.trailers.is_some() => Body::Open,
         None => Body::Open,
         Some(end) => end.body(end_mark(end, &head.headers, &peeked)),
     };
