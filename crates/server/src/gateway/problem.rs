@@ -20,7 +20,7 @@ pub const DOCUMENT_BASE: &str = "/governor/v1/errors/";
 pub const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 /// The same for Stripe's SDKs, which repeat 409 and 5xx and hear no wait at all: they
 /// are only ever told not to.
-const STRIPE_SHOULD_RETRY: HeaderName = HeaderName::from_static("stripe-should-retry");
+pub(super) const STRIPE_SHOULD_RETRY: HeaderName = HeaderName::from_static("stripe-should-retry");
 /// The longest wait in seconds that SDKs of this family hear. A longer `Retry-After`
 /// most of their versions pass over, and come back within 8 s all the same.
 const HEARD_SECONDS_MAX: u64 = 60;

@@ -112,3 +112,23 @@ fn stripe_the_sdk_repeats_what_failed_unless_it_is_told_not_to() {
         assert_eq!(told, (!passes).then_some(&b"false"[..]), "{code:?}");
     }
 }
+
+/// The provider itself tells the SDK to repeat what the governor has repeated already.
+#[tokio::test]
+async fn anthropic_tells_the_sdk_to_repeat_what_was_repeated_already() {
+    let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    for name in ["x-should-retry", "stripe-should-retry"] {
+        let fields = format!("retry-after: 900\r\n{name}: true\r\n");
+        let says = answer("529 Overloaded", &fields, body);
+        let world = World::new("anthropic", says).await;
+        let (heard, _) = world.repeated("/v1/models", 0).await;
+        let heard = &heard[0];
+        assert!(
+            heard.contains("rategov-source: upstream") && heard.contains(" 529 "),
+            "{heard}"
+        );
+        assert_eq!(field(heard, "x-should-retry"), Some("false"), "{heard}");
+        assert_eq!(field(heard, name), Some("false"), "{heard}");
+        assert_eq!(heard.matches(name).count(), 1, "{heard}");
+    }
+}
