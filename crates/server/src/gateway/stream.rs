@@ -5,10 +5,11 @@ use bytes::Bytes;
 use http::HeaderMap;
 use rategov_core::id::ActionId;
 
+use super::error_shapes::holds_error;
 use super::reading::is_event_stream;
 
 /// Bytes of a line that are looked at; longer lines are data.
-const LINE_BYTES_MAX: usize = 512;
+const LINE_BYTES_MAX: usize = 4_096;
 
 /// Watches the event lines of a stream as it passes. Compressed streams and
 /// other bodies are not looked into.
@@ -80,13 +81,24 @@ impl Watch {
     }
 }
 
-/// `event: error`, or a data line that is an error object and nothing else.
+/// `event: error`, or a data line with an error of its own, wherever in it that stands:
+/// routers put it beside the empty rest of a chunk. A line that was cut is judged by its
+/// beginning.
 fn is_error_line(line: &[u8]) -> bool {
     let line = line.trim_ascii();
-    line == b"event: error" || line == b"event:error" || {
-        let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii_start);
-        data.is_some_and(|data| data.starts_with(b"{\"error\":"))
+    if line == b"event: error" || line == b"event:error" {
+        return true;
     }
+    let Some(data) = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii_start) else {
+        return false;
+    };
+    // Hardly any line holds the word as a name, so hardly any is parsed.
+    let mentions = data.windows(7).any(|part| part == b"\"error\"");
+    mentions
+        && match serde_json::from_slice::<serde_json::Value>(data) {
+            Ok(value) => holds_error(&value),
+            Err(_) => data.starts_with(b"{\"error\":"),
+        }
 }
 
 #[cfg(test)]
@@ -117,6 +129,17 @@ mod tests {
         check(&["event: er", "ror\ndata: {}\n\n"], true);
         check(&["data: {\"error\":{\"code\":\"x\"}}\n\n"], true);
         check(&["data: {\"text\":\"event: error\"}\n\n"], false);
+        let late = "{\"id\":\"c\",\"choices\":[{\"delta\":{},\"finish_reason\":\"error\"}],\"error\": {\"code\":429}}";
+        check(&["data: ", late, "\n\n"], true);
+        check(&["data: {\"choices\":[],\"error\":null}\n\n"], false);
+        check(&["data: {\"error\":null,\"choices\":[]}\n\n"], false);
+        check(
+            &["data: {\"delta\":{\"content\":\"{\\\"error\\\":{}}\"}}\n\n"],
+            false,
+        );
+        check(&["data: {\"tool\":{\"error\":{\"code\":1}}}\n\n"], false);
+        let cut = format!("data: {{\"error\":{{\"message\":\"{}\n", "x".repeat(9_000));
+        check(&[&cut], true);
         check(&["event: message_stop\n\n"], false);
     }
 
