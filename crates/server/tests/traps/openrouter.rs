@@ -55,6 +55,17 @@ fn openrouter_an_error_may_come_late_in_a_stream() {
     check("openrouter", 200, &events, stream, Kind::RateLimited);
 }
 
+/// What came late closes the scope like a refusal at the head: the next call stays.
+#[tokio::test]
+async fn openrouter_an_error_late_in_a_stream_closes_what_it_concerns() {
+    let chunk = r#"{"id":"c","choices":[{"index":0,"delta":{"content":"a"}}]}"#;
+    let error = r#"{"id":"c","provider":"p","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"code":429,"message":"Rate limit exceeded","metadata":{"error_type":"rate_limit_exceeded"}}}"#;
+    let says = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {chunk}\n\ndata: {error}\n\n"
+    );
+    once("openrouter", "/api/v1/models", says, 2).await;
+}
+
 /// It has tried every provider behind it already: its word is about all of them, and
 /// the wait that it names is theirs.
 #[test]
