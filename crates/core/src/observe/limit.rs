@@ -31,6 +31,26 @@ fn source(place: &Place) -> &'static str {
     }
 }
 
+/// The smallest of the numbers that a proxy has joined; `None` inside if all of them
+/// say "not known". All of them must be numbers, and `1,000`, which can be one number
+/// or two, is neither.
+fn least_of(value: &str) -> Option<Option<u64>> {
+    let grouped = |part: &str| part.len() == 3 && part.bytes().all(|b| b.is_ascii_digit());
+    let mut parts = value.split(',');
+    let first = parts.next().unwrap_or_default();
+    if (1..=3).contains(&first.len()) && value.contains(',') && parts.all(grouped) {
+        return None;
+    }
+    let mut least = None;
+    for member in value.split(',').map(str::trim) {
+        if !quantity::is_negative(member) {
+            let number = quantity::whole_below(member)?;
+            least = Some(least.map_or(number, |known: u64| known.min(number)));
+        }
+    }
+    Some(least)
+}
+
 /// One limit while its fields come in.
 pub(crate) struct Limit<'a> {
     dimension: &'a str,
@@ -107,10 +127,8 @@ impl<'a> Limit<'a> {
         match rule.what {
             What::Limit => self.take_limit(value)?,
             What::Remaining => {
-                for member in value.split(',').map(str::trim) {
-                    if !quantity::is_negative(member) {
-                        self.set_remaining(quantity::whole_below(member)?);
-                    }
+                if let Some(least) = least_of(value)? {
+                    self.set_remaining(least);
                 }
             }
             What::Used => self.used = self.used.max(Some(quantity::whole_above(value)?)),

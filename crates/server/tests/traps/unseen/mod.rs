@@ -10,6 +10,7 @@
 mod anthropic;
 mod atlassian;
 mod bedrock;
+mod forms;
 mod github;
 mod google;
 mod groq;
