@@ -35,10 +35,7 @@ fn source(place: &Place) -> &'static str {
 /// say "not known". All of them must be numbers, and `1,000`, which can be one number
 /// or two, is neither.
 fn least_of(value: &str) -> Option<Option<u64>> {
-    let grouped = |part: &str| part.len() == 3 && part.bytes().all(|b| b.is_ascii_digit());
-    let mut parts = value.split(',');
-    let first = parts.next().unwrap_or_default();
-    if (1..=3).contains(&first.len()) && value.contains(',') && parts.all(grouped) {
+    if quantity::may_be_grouped(value) {
         return None;
     }
     let mut least = None;
@@ -156,12 +153,14 @@ impl<'a> Limit<'a> {
     fn take_limit(&mut self, value: &str) -> Option<()> {
         if let Some(limit) = quantity::whole_below(value) {
             self.set_limit(limit);
-        } else {
+        } else if !quantity::may_be_grouped(value) {
             let (limit, policies) = ietf::limit(value)?;
             self.set_limit(limit);
             self.policies.extend(policies);
             // A repeated field counts against the same bound.
             self.policies.truncate(READINGS_MAX);
+        } else {
+            return None;
         }
         Some(())
     }

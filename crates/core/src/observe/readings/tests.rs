@@ -187,6 +187,13 @@ fn of_joined_values_all_must_be_numbers_and_a_thousand_is_no_pair() {
         );
         assert_eq!(malformed, ["x-ratelimit-remaining"], "{value}");
     }
+    let grouped = [
+        ("x-ratelimit-limit", "1,000"),
+        ("x-ratelimit-remaining", "7"),
+    ];
+    let (readings, malformed) = lines(&tables::generic(), &grouped);
+    assert_eq!(readings, ["7/- - - requests (X-RateLimit header)"]);
+    assert_eq!(malformed, ["x-ratelimit-limit"]);
     check(
         &[("x-ratelimit-remaining", "-1, 7, 1000,6")],
         &["6/- - - requests (X-RateLimit header)"],
