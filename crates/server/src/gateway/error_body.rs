@@ -175,7 +175,7 @@ pub(super) fn of_event(name: &str, data: &str, look: Look<'_>) -> Option<Said> {
 /// A cheap look before a parse: most successes do not hold the word as a name
 /// or value.
 fn mentions_error(body: &[u8]) -> bool {
-    body.windows(6).any(|part| part == b"\"error")
+    memchr::memmem::find(body, b"\"error").is_some()
 }
 
 fn plain_text(body: &[u8]) -> Option<ErrorText> {

@@ -140,7 +140,8 @@ pub async fn read(
                 }
             }
             if status >= 400 || purpose == Purpose::Read || is_json(&head.headers) {
-                let plain = decoded(&head.headers, &peeked.whole());
+                let whole = peeked.whole();
+                let plain = decoded(&head.headers, &whole);
                 said = error_body::read(status, &plain, look);
             }
         }
@@ -157,7 +158,8 @@ pub async fn read(
         Wanted::FirstEvent => {
             let until = Instant::now() + FIRST_EVENT_MAX;
             loop {
-                let plain = decoded(&head.headers, &peeked.whole());
+                let whole = peeked.whole();
+                let plain = decoded(&head.headers, &whole);
                 let opening = match body.end() {
                     Some(_) => sse_opening::opening_at_end(&plain, look),
                     None => sse_opening::opening(&plain, look),
@@ -248,7 +250,8 @@ fn end_mark(end: BodyEnd, headers: &HeaderMap, peeked: &Peeked) -> EndMark {
     if end != BodyEnd::CloseDelimited {
         return EndMark::Missing;
     }
-    let plain = decoded(headers, &peeked.whole());
+    let whole = peeked.whole();
+    let plain = decoded(headers, &whole);
     match serde_json::from_slice::<serde::de::IgnoredAny>(&plain) {
         Ok(_) => EndMark::Seen,
         Err(_) => EndMark::Missing,
@@ -278,9 +281,9 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// A decoded copy of what was read, as far as it can be decoded; the bytes that
 /// are passed on stay as they are.
-fn decoded(headers: &HeaderMap, bytes: &[u8]) -> Vec<u8> {
-    decode::whole(headers, bytes, RESULT_BYTES_MAX as u64)
-        .map_or_else(|| bytes.to_vec(), Cow::into_owned)
+fn decoded<'b>(headers: &HeaderMap, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+    let whole = decode::whole(headers, bytes, RESULT_BYTES_MAX as u64);
+    whole.unwrap_or(Cow::Borrowed(bytes))
 }
 
 #[cfg(test)]
