@@ -109,18 +109,41 @@ impl Client {
         let value: Value = if bytes.is_empty() {
             Value::Null
         } else {
-            serde_json::from_slice(&bytes).context("the answer is not JSON")?
+            serde_json::from_slice(&bytes).with_context(|| {
+                format!(
+                    "the answer of {} is not JSON\n{OTHER_ADDRESS}",
+                    self.address
+                )
+            })?
         };
         if status.is_success() {
             return Ok(value);
         }
-        let word = value["code"].as_str().unwrap_or("unknown").to_owned();
-        let detail = value["detail"].as_str().unwrap_or("no detail").to_owned();
-        Err(anyhow!("{detail} ({word}, status {status})"))
+        Err(anyhow!(refused(&value, status)))
     }
 }
 
+const OTHER_ADDRESS: &str = "hint: this is not the operators' address of a governor; name it with --operators, as `rategov serve` prints it (by default 127.0.0.1:7879)";
+
+/// What a refusal says. The agents' interface takes the first part of a path for a
+/// provider's name: who hears of one has called at the wrong address.
+fn refused(problem: &Value, status: http::StatusCode) -> String {
+    let word = problem["code"].as_str().unwrap_or("unknown");
+    let detail = problem["detail"].as_str().unwrap_or("no detail");
+    let hint = match word {
+        "unknown_provider" | "unknown" => format!("\n{OTHER_ADDRESS}"),
+        _ => String::new(),
+    };
+    format!("{detail} ({word}, status {status}){hint}")
+}
+
 fn read_token(folder: &Path) -> anyhow::Result<String> {
+    if folder.is_file() {
+        return Err(anyhow!(
+            "{} is a file\nhint: --data names the data folder, in which the operator's token is; by default rategov-data",
+            folder.display()
+        ));
+    }
     let file = folder.join("operator-token");
     std::fs::read_to_string(&file).map_err(|cause| {
         anyhow!(
@@ -128,4 +151,32 @@ fn read_token(folder: &Path) -> anyhow::Result<String> {
             file.display()
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_calls_at_the_agents_address_is_told_of_the_operators() {
+        let refusal = |code: &str| {
+            let problem = json!({ "code": code, "detail": "the cause" });
+            refused(&problem, http::StatusCode::NOT_FOUND)
+        };
+        let said = refusal("unknown_provider");
+        assert!(said.starts_with("the cause (unknown_provider, status 404"));
+        assert!(said.contains("--operators"), "{said}");
+        assert!(!refusal("not_found").contains("hint"));
+        let other = refused(&Value::Null, http::StatusCode::NOT_FOUND);
+        assert!(other.contains("--operators"), "{other}");
+    }
+
+    #[test]
+    fn a_file_in_place_of_the_data_folder_is_called_one() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let said = read_token(&file).unwrap_err().to_string();
+        assert!(said.contains("is a file\nhint: --data names"), "{said}");
+    }
 }

@@ -20,6 +20,7 @@
 mod roll;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 pub use roll::{TASKS_MAX, TASKS_PER_AGENT_MAX};
 
@@ -60,6 +61,24 @@ pub enum TaskRefusal {
     TooMany,
     /// The journal can't be written.
     AuditUnavailable,
+}
+
+/// A budget of a task of which nothing is left: its calls go on, and none is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// As many repeats as it may have.
+    Retries(u32),
+    /// As much waiting as it may have.
+    Wait(Span),
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Spent::Retries(most) => write!(f, "all {most} repeats of the task are spent"),
+            Spent::Wait(most) => write!(f, "all {most} of waiting of the task are spent"),
+        }
+    }
 }
 
 /// What the caller of the book must do.
@@ -168,6 +187,28 @@ impl TaskBook {
             wait: self.limits.max_wait.saturating_sub(waited),
             stops,
         }
+    }
+
+    /// The budget of a task that is used up, if one is. O(log n).
+    pub fn spent(&self, now: Moment, key: &TaskKey) -> Option<Spent> {
+        let open = self.roll.get(key)?;
+        let (row, limits) = (&open.row, self.limits);
+        if row.cancelled || (is_default(key) && open.is_over(now)) {
+            None
+        } else if limits.max_retries <= row.retries {
+            Some(Spent::Retries(limits.max_retries))
+        } else if limits.max_wait <= row.waited {
+            Some(Spent::Wait(limits.max_wait))
+        } else {
+            None
+        }
+    }
+
+    /// From when the next call of a default task begins its budgets anew; other tasks
+    /// have theirs once.
+    pub fn renews_at(&self, key: &TaskKey) -> Option<Moment> {
+        let open = self.roll.get(key).filter(|_| is_default(key))?;
+        Some(open.over_from())
     }
 
     /// Whether a send of a call may leave that was admitted after so many stops.

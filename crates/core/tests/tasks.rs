@@ -9,7 +9,7 @@ use rategov_core::id::{Account, Agent, Endpoint, Task};
 use rategov_core::policy::TaskLimits;
 use rategov_core::record::TaskRow;
 use rategov_core::tasks::{
-    TASKS_MAX, TASKS_PER_AGENT_MAX, TaskBook, TaskKey, TaskOutput, TaskRefusal, task_key,
+    Spent, TASKS_MAX, TASKS_PER_AGENT_MAX, TaskBook, TaskKey, TaskOutput, TaskRefusal, task_key,
 };
 use rategov_core::time::{Moment, Span};
 
@@ -154,9 +154,30 @@ fn a_default_task_has_no_deadline_and_its_budget_begins_anew() {
     let soon = NOW + Span::from_secs(3_599);
     let left = book.admit(soon, &own, None, &path("a/b")).unwrap();
     assert_eq!(left.retries, 0, "the period is not over");
+    assert_eq!(book.spent(soon, &own), Some(Spent::Retries(5)));
     let later = NOW + Span::from_secs(3_600);
+    assert_eq!(book.renews_at(&own), Some(later));
+    assert_eq!(book.spent(later, &own), None, "the next call has it anew");
     let left = book.admit(later, &own, None, &path("a/b")).unwrap();
     assert_eq!((left.retries, left.wait), (5, Span::from_secs(100)));
+}
+
+#[test]
+fn a_budget_that_is_spent_says_which_and_how_much_it_was() {
+    let (mut book, sync) = (TaskBook::new(limits()), key("ana", "sync"));
+    assert_eq!(book.spent(NOW, &sync), None, "nobody knows it");
+    book.admit(NOW, &sync, None, &path("a/b")).unwrap();
+    book.charge(NOW, &sync, 4, Span::from_secs(99));
+    assert_eq!(book.spent(NOW, &sync), None);
+    book.charge(NOW, &sync, 0, Span::from_secs(1));
+    let spent = book.spent(NOW, &sync).unwrap();
+    assert_eq!(spent, Spent::Wait(Span::from_secs(100)));
+    book.charge(NOW, &sync, 1, Span::ZERO);
+    let spent = book.spent(NOW, &sync).unwrap();
+    assert_eq!(spent.to_string(), "all 5 repeats of the task are spent");
+    assert_eq!(book.renews_at(&sync), None, "a task has its budget once");
+    book.cancel(NOW, &sync, CancelledBy::Task).unwrap();
+    assert_eq!(book.spent(NOW, &sync), None, "it has ended");
 }
 
 #[test]

@@ -192,7 +192,7 @@ mod tests {
             assert_eq!(body["next"].as_str(), said.next, "{id}");
             assert_eq!(
                 body["retry_after_seconds"].is_u64(),
-                said.later || id == "RG2010",
+                said.next == Some("send_later") || said.later || id == "RG2010",
                 "{id}"
             );
             let detail = body["detail"].as_str().unwrap_or_default();

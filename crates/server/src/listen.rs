@@ -217,7 +217,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Mended<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.answering.head().saw(&buffer.filled()[before..]);
+        let http2 = self.answering.head().saw(&buffer.filled()[before..]);
+        if let Some(at) = http2 {
+            // The library would close without a word; now it refuses, and is mended.
+            buffer.filled_mut()[before + at] = b' ';
+        }
         read
     }
 }
@@ -330,6 +334,7 @@ mod tests {
             let head = format!("GET / HTTP/1.1\r\n{framing}\r\n\r\n");
             check(head.as_bytes(), &bad, Some("bad_framing"));
         }
+        check(b"PRI * HTTP/2.0\r\n\r\n", &bad, Some("bad_header"));
         check(head, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", None);
         // A piece of a body that looks like one.
         check(head, "HTTP/1.1 400 Bad Request\r\n\r\nand so on", None);

@@ -22,9 +22,16 @@
 /// Most bytes that are kept; a longer head is refused for its size.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
+/// What a client of HTTP/2 says first (RFC 9113 §3.4). The library knows it and closes
+/// without a word; with another last byte it is a head that can't be read, and refused
+/// as such.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// What is wrong with a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
+    /// The connection begins as one of HTTP/2.
+    Http2,
     /// The first line is not one of HTTP/1.1.
     FirstLine,
     /// Its target has a fragment.
@@ -39,6 +46,7 @@ impl Fault {
     /// What it is, for the caller.
     pub(crate) const fn says(self) -> &'static str {
         match self {
+            Fault::Http2 => "HTTP/1.1 only: the connection began as one of HTTP/2",
             Fault::FirstLine => "the request's first line is not valid HTTP/1.1",
             Fault::Fragment => "the request's target has a fragment, which is not sent over HTTP",
             Fault::Framing => "the head does not say in one valid way where the body ends",
@@ -72,13 +80,17 @@ impl RawHead {
         self.keeps = true;
     }
 
-    /// Bytes were read.
-    pub(crate) fn saw(&mut self, bytes: &[u8]) {
+    /// Bytes were read. Says where in them the opening of an HTTP/2 connection ends, if
+    /// it does: whoever passes them on changes that byte, so that it is answered.
+    pub(crate) fn saw(&mut self, bytes: &[u8]) -> Option<usize> {
+        let before = self.bytes.len();
         if self.keeps {
             let room = KEPT_BYTES_MAX.saturating_sub(self.bytes.len());
             self.bytes
                 .extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
+        let ends_here = before < HTTP2_PREFACE.len() && self.bytes.starts_with(HTTP2_PREFACE);
+        ends_here.then(|| HTTP2_PREFACE.len() - 1 - before)
     }
 
     /// The library has read the head. Says what it let pass. Cost: linear in the head;
@@ -95,8 +107,18 @@ impl RawHead {
 
     /// What the library may have found wrong with the head, as far as it came.
     pub(crate) fn fault(&self) -> Option<Fault> {
-        let faults = [self.first_line(), self.framing(), self.field()];
+        let faults = [
+            self.http2(),
+            self.first_line(),
+            self.framing(),
+            self.field(),
+        ];
         faults.into_iter().flatten().next()
+    }
+
+    fn http2(&self) -> Option<Fault> {
+        let line = lines(&self.bytes).next()?;
+        (line == b"PRI * HTTP/2.0").then_some(Fault::Http2)
     }
 
     fn first_line(&self) -> Option<Fault> {
@@ -235,7 +257,9 @@ mod tests {
         let first_line = Some(Fault::FirstLine);
         assert_eq!(named("G@(T / HTTP/1.1\r\nhost: a\r\nx-cut"), first_line);
         assert_eq!(named("GET /a b HTTP/1.1\r\nhost: a\r\n\r\n"), first_line);
-        assert_eq!(named("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), first_line);
+        let http2 = Some(Fault::Http2);
+        assert_eq!(named("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), http2);
+        assert_eq!(named("PRI * HTTP/1.1\r\nhost: a\r\n\r\n"), None);
         assert_eq!(named("\u{16}\u{3}\u{1} tls?"), first_line);
         let field = Some(Fault::Field);
         for wrong in ["x: a\u{1}b", "x bad: a", "x: a\rb: c", "x", " folded: a"] {
@@ -243,6 +267,19 @@ mod tests {
             assert_eq!(named(&head), field, "{wrong:?}");
         }
         assert_eq!(named("GET / HTTP/1.1\r\nhost: a\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn the_end_of_an_http2_opening_is_found_however_it_is_cut() {
+        for cut in 0..HTTP2_PREFACE.len() {
+            let mut raw = RawHead::default();
+            let (first, second) = HTTP2_PREFACE.split_at(cut);
+            assert_eq!(raw.saw(first), None, "{cut}");
+            assert_eq!(raw.saw(second), Some(second.len() - 1), "{cut}");
+            assert_eq!(raw.saw(b"settings"), None, "it ends once");
+        }
+        let mut raw = RawHead::default();
+        assert_eq!(raw.saw(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +77,12 @@ pub enum StartError {
     /// A provider's base URL can't be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// What should be the data folder is a file.
+    #[error(
+        "the data folder {} is a file\nhint: name a folder with --data, or `store: sqlite:FOLDER` in the configuration; it is made if absent",
+        .0.display()
+    )]
+    NoFolder(PathBuf),
     /// The data folder can't be used.
     #[error("{0}\nhint: {hint}", hint = .0.hint())]
     Store(rategov_store::Error),
@@ -137,6 +143,9 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         .data_folder
         .clone()
         .unwrap_or_else(|| policy.settings.data_folder.clone());
+    if folder.is_file() {
+        return Err(StartError::NoFolder(folder));
+    }
     let clock = options.clock.clone().unwrap_or_default();
     let (store, recovered) =
         Store::open(&folder, &rategov_store::Options::default(), &clock.paired())
@@ -271,9 +280,7 @@ fn load(options: &Options, runs: &Arc<RunTokens>) -> Result<Policy, StartError> 
     let opened = Keyring::open(
         &file,
         &loaded.settings,
-        &ProcessEnvironment {
-            folder: folder_of(options.config.as_deref()),
-        },
+        &ProcessEnvironment::beside(options.config.as_deref()),
     )
     .map_err(StartError::Config)?;
     let notices = loaded
@@ -291,14 +298,6 @@ fn load(options: &Options, runs: &Arc<RunTokens>) -> Result<Policy, StartError> 
         digest,
         notices,
     )?)
-}
-
-/// The folder that relative secrets are read from.
-fn folder_of(config: Option<&Path>) -> PathBuf {
-    let parent = config
-        .and_then(Path::parent)
-        .filter(|parent| !parent.as_os_str().is_empty());
-    parent.map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
 /// Puts the configuration of its file in force.

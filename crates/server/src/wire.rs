@@ -3,9 +3,10 @@
 
 use rategov_core::cost::Dimension;
 use rategov_core::engine::{ActionView, QueueView};
-use rategov_core::id::Account;
+use rategov_core::id::{Account, Agent, Task};
 use rategov_core::ledger::ScopeState;
 use rategov_core::record::{ActionRow, AttemptRow, EscalationRow, SendKind, TaskRow};
+use rategov_core::tasks::{DEFAULT_TASK, TaskBook, TaskKey};
 use rategov_core::time::{Moment, Span};
 use serde_json::{Value, json};
 
@@ -218,9 +219,19 @@ fn does(choice: rategov_core::word::Choice) -> &'static str {
     }
 }
 
-/// One task.
-pub fn task(times: Times<'_>, row: &TaskRow) -> Value {
+/// One task of a book.
+///
+/// An agent's default task gets its budgets anew after each `task.deadline`; `renews_at`
+/// says when. `hint` says what to do once they are spent.
+pub fn task(times: Times<'_>, now: Moment, book: &TaskBook, row: &TaskRow) -> Value {
+    let key = (row.agent.clone(), row.task.clone());
+    let (limits, spent) = (book.limits(), book.spent(now, &key));
     json!({
+        "retries_max": limits.max_retries,
+        "waited_seconds_max": seconds(limits.max_wait),
+        "renews_at": times.maybe(book.renews_at(&key)),
+        "spent": spent.map(|it| it.to_string()),
+        "hint": spent.map(|_| when_spent(&key)),
         "task": row.task.as_str(),
         "agent": row.agent.as_str(),
         "goal": row.goal,
@@ -229,6 +240,32 @@ pub fn task(times: Times<'_>, row: &TaskRow) -> Value {
         "deadline": times.at(row.deadline),
         "retries": row.retries,
         "waited_seconds": seconds(row.waited),
+    })
+}
+
+/// What to do when a budget of a task is used up.
+pub fn when_spent(key: &TaskKey) -> &'static str {
+    match key.1.as_str() {
+        DEFAULT_TASK => {
+            "calls go on, but none is repeated until `renews_at`: give the work a task of its own \
+             (`Rategov-Task: NAME`), or raise `task.max_retries` and `task.max_wait`"
+        }
+        _ => {
+            "calls go on, but none is repeated: begin a new task (`Rategov-Task: NAME`), or raise \
+             `task.max_retries` and `task.max_wait`"
+        }
+    }
+}
+
+/// What a cancel of a task did: `true` if it ended the task, `in_hand` if the task is
+/// an agent's default one, which goes on without what it had in hand.
+pub fn task_cancelled(agent: &Agent, task: &Task) -> Value {
+    let goes_on = task.as_str() == DEFAULT_TASK;
+    json!({
+        "task": task.as_str(),
+        "agent": agent.as_str(),
+        "cancelled": if goes_on { json!("in_hand") } else { json!(true) },
+        "goes_on": goes_on,
     })
 }
 

@@ -103,16 +103,30 @@ pub(crate) async fn why(place: &Place, action: &str, as_json: bool) -> anyhow::R
         "status",
         "operation_id",
         "escalation",
-        "next",
+        "task_spent",
     ] {
         if action[name] != Value::Null {
-            output::line(&format!(
-                "{name:<16} {}",
-                output::printable(&field(&action, name))
-            ));
+            show(name, &field(&action, name));
         }
     }
+    // How it ended, in a sentence: a code alone explains nothing.
+    let terminal = &action["terminal"];
+    for name in ["cause", "next"] {
+        if terminal[name] != Value::Null {
+            show(name, &field(terminal, name));
+        }
+    }
+    if let Some(document) = terminal["document"].as_str() {
+        let code = document.rsplit('/').next().unwrap_or(document);
+        show("read more", &format!("rategov explain {code}"));
+    }
+    let id = field(&action, "action");
+    show("history", &format!("rategov audit show --action {id}"));
     Ok(ExitCode::SUCCESS)
+}
+
+fn show(name: &str, value: &str) {
+    output::line(&format!("{name:<16} {}", output::printable(value)));
 }
 
 /// A path segment of whatever was typed.

@@ -2,6 +2,7 @@
 //! of things, and not what they hoped for.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::support::caller::{Call, Heard};
 use crate::support::governor::Governor;
@@ -257,5 +258,135 @@ async fn a_journal_that_is_not_there_is_not_called_changed() {
         assert_eq!(ended.status.code(), Some(3), "nothing to verify");
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert!(said.contains(says), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn who_cancels_a_default_task_is_told_that_it_goes_on() {
+    let world = World::new().await;
+    let governor = world.home.governor().up().await;
+    let cancel = async |task: &str| {
+        let told = json!({ "agent": "nightly", "task": task });
+        let heard = governor.tell("/api/v1/tasks/cancel", &told).await.unwrap();
+        (
+            heard.json()["cancelled"].clone(),
+            heard.json()["goes_on"].clone(),
+        )
+    };
+    assert_eq!(cancel("default").await, (json!("in_hand"), json!(true)));
+    assert_eq!(cancel("reindex").await, (json!(true), json!(false)));
+    let tasks = governor.ask("/api/v1/tasks").await.unwrap().json();
+    let states: Vec<_> = tasks["tasks"].as_array().unwrap().iter().collect();
+    for task in states {
+        let is_default = task["task"] == "default";
+        let state = if is_default { "open" } else { "cancelled" };
+        assert_eq!(task["state"], state, "{task}");
+        assert_eq!(task["renews_at"].is_string(), is_default, "{task}");
+        assert_eq!(
+            (&task["retries_max"], &task["spent"]),
+            (&json!(20), &Value::Null)
+        );
+    }
+}
+
+/// What a command that ends by itself says on both ways out, and its exit code.
+async fn says(world: &World, arguments: &[&str], env: &[(&str, &str)]) -> (String, String, i32) {
+    let mut command = world.home.command(arguments);
+    command.env_remove("FAKE_KEY").envs(env.iter().copied());
+    let ended = command
+        .stdout(std::process::Stdio::piped())
+        .output()
+        .await
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = ended.status.code().unwrap();
+    (text(&ended.stdout), text(&ended.stderr), code)
+}
+
+#[tokio::test]
+async fn a_check_names_the_variables_that_are_not_set() {
+    let world = World::new().await;
+    let file = world.home.configuration();
+    let file = file.to_str().unwrap();
+    let check = ["policy", "check", file];
+    let (said, noted, code) = says(&world, &check, &[]).await;
+    let text = std::fs::read_to_string(file).unwrap();
+    let line = 1 + text
+        .lines()
+        .position(|it| it.contains("env:FAKE_KEY"))
+        .unwrap();
+    let named = format!("warning: {file}:{line}:");
+    assert!(said.contains(&named), "{named} in {said}");
+    assert!(said.contains("`FAKE_KEY` is not set"), "{said}");
+    assert!(noted.contains("does not start without"), "{noted}");
+    assert_eq!(code, 0, "a warning is no mistake");
+    let (said, noted, _) = says(&world, &check, &[("FAKE_KEY", "sk-canary-0123456789")]).await;
+    assert!(
+        !said.contains("not set") && !said.contains("canary"),
+        "{said}"
+    );
+    assert!(noted.ends_with("is valid\n"), "{noted}");
+}
+
+#[tokio::test]
+async fn a_log_in_json_has_no_other_line_even_if_nothing_starts() {
+    let world = World::new().await;
+    let file = world.home.configuration();
+    let serve = ["serve", "--log", "json", "--config", file.to_str().unwrap()];
+    // Without its key it does not start.
+    let (said, log, code) = says(&world, &serve, &[]).await;
+    assert_eq!((said.as_str(), code), ("", 1));
+    assert!(
+        log.contains("FAKE_KEY") && log.contains("can't start"),
+        "{log}"
+    );
+    for line in log.lines() {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_log_in_json_says_where_it_listens_and_no_token() {
+    let world = World::new().await;
+    let any = "127.0.0.1:0";
+    let file = world.home.configuration();
+    let serve = [
+        "serve",
+        "--log",
+        "json",
+        "--agents",
+        any,
+        "--operators-listen",
+        any,
+    ];
+    let mut command = world.home.command(&serve);
+    command.arg("--config").arg(file);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    loop {
+        let line = lines.next_line().await.unwrap().expect("it runs");
+        let value: Value = serde_json::from_str(&line).expect(&line);
+        let fields = &value["fields"];
+        if fields["message"] == "the governor runs" {
+            let token_file = fields["token_file"].as_str().unwrap();
+            let token = std::fs::read_to_string(token_file).unwrap();
+            assert!(!line.contains(token.trim()), "a log is kept");
+            assert!(fields["agents"].is_string() && fields["operators"].is_string());
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_in_place_of_the_data_folder_is_called_one() {
+    let world = World::new().await;
+    let file = world.home.configuration();
+    let file = file.to_str().unwrap();
+    std::fs::write(world.home.data(), "not a folder").unwrap();
+    let key = [("FAKE_KEY", "sk-canary-0123456789")];
+    for arguments in [&["status"][..], &["serve", "--config", file][..]] {
+        let (_, said, code) = says(&world, arguments, &key).await;
+        assert!(said.contains("is a file\nhint: "), "{said}");
+        assert!(said.contains("--data") && code == 1, "{code} {said}");
     }
 }

@@ -232,9 +232,9 @@ impl Code {
                  asked. Don't repeat it; go on with other work and fetch the action later"
             ),
             Code::StillOpen => row(
-                "RG2010", "still_open", 424, No, "it was sent and is not settled yet",
-                "it was sent and goes on; only the time to hold the call is over. Don't repeat \
-                 it; fetch the action by its id"
+                "RG2010", "still_open", 424, No, "it is not settled yet",
+                "it goes on, and only the time to hold the call is over; `sent` says whether it \
+                 may have left. Don't repeat it; fetch the action by its id"
             ),
             Code::Pending => row(
                 "RG2011", "pending", 202, No, "accepted",
@@ -430,7 +430,7 @@ mod tests {
         RG2007 502 No stream_broken: the stream broke
         RG2008 424 No outcome_unknown: nobody knows whether it happened
         RG2009 424 No escalated: a person is asked
-        RG2010 424 No still_open: it was sent and is not settled yet
+        RG2010 424 No still_open: it is not settled yet
         RG2011 202 No pending: accepted
         RG2012 424 No result_lost: it happened, but its result is lost
         RG2013 424 No not_applied: it did not happen

@@ -127,6 +127,11 @@ impl Roll {
 }
 
 impl Open {
+    /// From when it is over.
+    pub(super) fn over_from(&self) -> Moment {
+        self.over_from
+    }
+
     /// Whether it is over.
     pub(super) fn is_over(&self, now: Moment) -> bool {
         self.over_from <= now

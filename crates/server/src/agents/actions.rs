@@ -2,18 +2,22 @@
 //! described with their attempts, and their stored results.
 
 use http::StatusCode;
-use rategov_core::action::next_step::{NextStep, after_code_of_answer, after_problem};
+use rategov_core::action::next_step::{
+    NextStep, WAIT_EXHAUSTED, after_code_of_answer, after_problem, code_of_answer,
+};
 use rategov_core::action::outcome::Certainty;
 use rategov_core::action::problem::Code;
 use rategov_core::engine::Engine;
 use rategov_core::id::{Account, ActionId, Agent};
+use rategov_core::observe::Meaning;
 use rategov_core::record::{ActionRow, AttemptRow, SendKind};
+use rategov_core::tasks::task_key;
 use rategov_core::word::State;
 use rategov_store::{Stamped, StoredResult};
 use serde_json::{Value, json};
 
 use super::{Given, blocking, not_found};
-use crate::gateway::problem::Problem;
+use crate::gateway::problem::{DOCUMENT_BASE, Problem};
 use crate::gateway::reply::{Context, Reply, ReplyBody};
 use crate::gateway::respond::Out;
 use crate::gateway::serve::Gateway;
@@ -42,6 +46,11 @@ pub async fn described(gateway: &Gateway, row: &ActionRow) -> Given<Value> {
     value["attempts_made"] = json!(attempts);
     value["sent"] = json!(sent);
     value["terminal"] = terminal(row, Kept::of(kept), sent);
+    let key = task_key(&row.requested.agent, row.requested.task.as_ref());
+    let now = driver.clock().now();
+    if let Some(spent) = driver.look_at_tasks(|tasks| tasks.spent(now, &key)) {
+        value["task_spent"] = json!(format!("{spent}; {}", wire::when_spent(&key)));
+    }
     Ok(value)
 }
 
@@ -67,7 +76,31 @@ fn terminal(row: &ActionRow, result: Kept, sent: bool) -> Value {
         "attempts": row.attempts,
         "waited_seconds": row.waited.as_secs_f64(),
         "next": next_step(row, result).word(),
+        "cause": cause(&row.code, row.last_status),
+        "document": Code::parse(&row.code)
+            .map(|code| format!("{DOCUMENT_BASE}{}", code.problem().id)),
     })
+}
+
+/// Why an action ended without success, in a sentence; `None` where its code is no cause.
+fn cause(code: &str, status: Option<u16>) -> Option<String> {
+    if let Some(code) = Code::parse(code) {
+        let row = code.problem();
+        return Some(format!("{}: {}", row.title, row.detail));
+    }
+    if code == WAIT_EXHAUSTED {
+        return Some(
+            "the wait for the provider would have been longer than it may take".to_owned(),
+        );
+    }
+    let meaning = Meaning::ALL
+        .iter()
+        .find(|meaning| **meaning != Meaning::Ok && code_of_answer(**meaning) == code)?;
+    let said = code_of_answer(*meaning)
+        .trim_start_matches("provider_")
+        .replace('_', " ");
+    let status = status.map_or(String::new(), |status| format!(" {status}"));
+    Some(format!("the provider answered{status}: {said}"))
 }
 
 /// Whether what came of an action can be fetched here.
@@ -192,6 +225,7 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
         attempts: row.attempts,
         waited: row.waited,
         reason: None,
+        task_spent: None,
         terminal: row.state.is_final().then(|| row.state.word()),
         next: Some(next_step(&row, Kept::of(result.is_some())).word()),
         should_retry: None,
@@ -209,9 +243,15 @@ pub async fn stored_result(gateway: &Gateway, action: ActionId) -> Given<Out> {
                 State::FailedDefinite => Code::parse(&row.code).unwrap_or(Code::NotApplied),
                 _ => Code::StillOpen,
             };
+            let sent = was_sent(&attempts);
+            let why = match (code, sent) {
+                (Code::StillOpen, false) => "it waits for its turn, and nothing of it was sent yet",
+                _ => "",
+            };
             let problem = Problem::of_action(code)
+                .because(why)
                 .with("action", action.to_string())
-                .with("sent", was_sent(&attempts))
+                .with("sent", sent)
                 .with("state", row.state.word())
                 .with("operation_id", row.operation_id.clone())
                 .with("escalation", row.escalation.map(|id| id.to_string()))
@@ -252,5 +292,47 @@ fn replayed(result: StoredResult, context: Context) -> Reply {
         extensions: http::Extensions::new(),
         body: ReplyBody::Whole(result.body.into()),
         context,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(code: &str, status: Option<u16>, begins: Option<&str>) {
+        let cause = cause(code, status);
+        match (&cause, begins) {
+            (Some(cause), Some(begins)) => assert!(cause.starts_with(begins), "{cause}"),
+            (cause, begins) => assert_eq!(cause.as_deref(), begins, "{code}"),
+        }
+    }
+
+    #[test]
+    fn whatever_ended_without_success_has_a_cause() {
+        check(
+            "hold_exceeded",
+            None,
+            Some("the wait is longer than it may be held: "),
+        );
+        check(
+            WAIT_EXHAUSTED,
+            Some(429),
+            Some("the wait for the provider would"),
+        );
+        let limited = Some("the provider answered 429: rate limited");
+        check("provider_rate_limited", Some(429), limited);
+        check(
+            "provider_credential",
+            None,
+            Some("the provider answered: credential"),
+        );
+        for none in ["", "provider_ok", "done"] {
+            check(none, Some(200), None);
+        }
+        for meaning in Meaning::ALL {
+            let cause = cause(code_of_answer(*meaning), Some(500));
+            assert_eq!(cause.is_some(), *meaning != Meaning::Ok, "{meaning:?}");
+        }
     }
 }

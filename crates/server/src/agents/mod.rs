@@ -176,18 +176,19 @@ async fn end_task(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> 
     durable(receipt).await?;
     Ok(Out::Json(
         StatusCode::ACCEPTED,
-        json!({ "task": name, "cancelled": true }),
+        wire::task_cancelled(&key.0, &key.1),
     ))
 }
 
 fn task(gateway: &Gateway, caller: &Caller, name: &str) -> Given<Out> {
     let driver = &gateway.0.driver;
-    let times = Times(driver.clock());
+    let (times, now) = (Times(driver.clock()), driver.clock().now());
     let found = driver.look_at_tasks(|tasks| {
         let own = |row: &&rategov_core::record::TaskRow| {
             row.agent == *caller.agent() && row.task.as_str() == name
         };
-        tasks.rows().find(own).map(|row| wire::task(times, row))
+        let row = tasks.rows().find(own);
+        row.map(|row| wire::task(times, now, tasks, row))
     });
     found
         .map(|value| Out::Json(StatusCode::OK, value))

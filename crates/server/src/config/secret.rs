@@ -68,6 +68,17 @@ pub struct ProcessEnvironment {
     pub folder: PathBuf,
 }
 
+impl ProcessEnvironment {
+    /// The environment of a configuration file; without one, of the current folder.
+    pub fn beside(config: Option<&Path>) -> ProcessEnvironment {
+        let parent = config
+            .and_then(Path::parent)
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let folder = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
+        ProcessEnvironment { folder }
+    }
+}
+
 impl Environment for ProcessEnvironment {
     fn variable(&self, name: &str) -> Option<SecretString> {
         std::env::var(name).ok().map(SecretString::from)

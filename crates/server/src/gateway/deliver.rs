@@ -9,6 +9,7 @@ use rategov_core::engine::BodyEnd;
 use rategov_core::estimate::Seen;
 use rategov_core::id::EscalationId;
 use rategov_core::observe::Meaning;
+use rategov_core::tasks::Spent;
 use rategov_core::time::Moment;
 use rategov_core::word::{Outcome, State};
 use tokio::sync::mpsc;
@@ -24,6 +25,7 @@ use super::run::{Held, Runner};
 use super::stream::Watch;
 use super::understand;
 use crate::fail;
+use crate::wire;
 
 /// Frames on their way to a caller; a slow one slows its provider down.
 const FRAMES_IN_FLIGHT: usize = 8;
@@ -281,6 +283,12 @@ impl Runner {
             .with("class", self.job.class.word())
             .with("endpoint", self.job.endpoint.as_str())
             .with("link", format!("/governor/v1/actions/{id}"));
+        let problem = match terminal.and_then(|_| self.task_spent()) {
+            Some(spent) => problem
+                .with("task_spent", spent.to_string())
+                .with("hint", wire::when_spent(&self.job.task)),
+            None => problem,
+        };
         let mut context = self.context(None);
         context.terminal = terminal;
         fail::point(fail::COMMITTED_BEFORE_REPLY);
@@ -303,13 +311,22 @@ impl Runner {
         }
     }
 
+    /// The budget of the task that is used up: why a call that failed was not repeated.
+    fn task_spent(&self) -> Option<Spent> {
+        let now = self.driver.clock().now();
+        let key = &self.job.task;
+        self.driver.look_at_tasks(|tasks| tasks.spent(now, key))
+    }
+
     fn context(&self, state: Option<State>) -> Context {
         let failed = matches!(state, Some(State::FailedDefinite));
+        let spent = if failed { self.task_spent() } else { None };
         Context {
             action: self.id(),
             attempts: self.attempts,
             waited: self.waited,
             reason: self.reason,
+            task_spent: spent.map(|it| it.to_string()),
             terminal: state.filter(|state| state.is_final()).map(State::word),
             next: (state == Some(State::Succeeded)).then(|| NextStep::UseResult.word()),
             // What is final here is not mended by an SDK that sends it again.

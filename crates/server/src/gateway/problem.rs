@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use rategov_core::action::next_step::after_problem;
+use rategov_core::action::next_step::{NextStep, after_problem};
 use rategov_core::action::problem::{Code, ShouldRetry};
 use serde_json::{Map, Value, json};
 
@@ -24,6 +24,9 @@ pub(super) const STRIPE_SHOULD_RETRY: HeaderName = HeaderName::from_static("stri
 /// The longest wait in seconds that SDKs of this family hear. A longer `Retry-After`
 /// most of their versions pass over, and come back within 8 s all the same.
 const HEARD_SECONDS_MAX: u64 = 60;
+/// The time of "send it later" where nobody named one: a provider that is away for longer
+/// than all tries took is back in minutes, not in seconds, and SDKs hear a minute at most.
+const LATER_SECONDS: u64 = 30;
 /// Who speaks: `upstream` or `governor`.
 pub const SOURCE: HeaderName = HeaderName::from_static("rategov-source");
 /// What is safe to do next.
@@ -38,6 +41,9 @@ pub const ATTEMPTS: HeaderName = HeaderName::from_static("rategov-attempts");
 pub const WAITED_MS: HeaderName = HeaderName::from_static("rategov-waited-ms");
 /// What it waited for, or what the provider's failure means.
 pub const REASON: HeaderName = HeaderName::from_static("rategov-reason");
+
+/// Which budget of its task is used up, so that it was not repeated.
+pub const TASK_SPENT: HeaderName = HeaderName::from_static("rategov-task-spent");
 
 /// A request that never became an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,6 +212,7 @@ impl Problem {
     /// What is said about an action.
     pub fn of_action(code: Code) -> Problem {
         let row = code.problem();
+        let next = after_problem(code);
         Problem {
             id: row.id,
             word: row.word,
@@ -213,9 +220,9 @@ impl Problem {
             title: row.title,
             detail: row.detail.to_owned(),
             should_retry: Some(row.should_retry == ShouldRetry::Later),
-            retry_after_seconds: None,
+            retry_after_seconds: (next == NextStep::SendLater).then_some(LATER_SECONDS),
             facts: Map::new(),
-            next: Some(after_problem(code).word()),
+            next: Some(next.word()),
         }
     }
 
@@ -369,6 +376,20 @@ mod tests {
         assert_eq!(headers[header::RETRY_AFTER], "30");
         assert_eq!(headers[SHOULD_RETRY], "true");
         assert_eq!(headers[SOURCE], "governor");
+    }
+
+    #[test]
+    fn whoever_is_told_to_send_later_is_told_when() {
+        for code in Code::ALL {
+            let problem = Problem::of_action(*code).retry_after(None);
+            let body: Value = serde_json::from_slice(&problem.body()).unwrap();
+            let headers = problem.headers();
+            let is_later = body["next"] == "send_later";
+            assert_eq!(body["retry_after_seconds"].is_u64(), is_later, "{code:?}");
+            assert_eq!(headers.contains_key(header::RETRY_AFTER), is_later);
+        }
+        let known = Problem::of_action(Code::UpstreamUnreachable).retry_after(Some(7));
+        assert_eq!(known.headers()[header::RETRY_AFTER], "7");
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Context {
     pub waited: Span,
     /// What it waited for last, or what the provider's failure means.
     pub reason: Option<&'static str>,
+    /// The budget of its task that is used up, in words, if the call failed.
+    pub task_spent: Option<String>,
     /// How the action ended, if it has.
     pub terminal: Option<&'static str>,
     /// What is safe to do next.

@@ -167,6 +167,11 @@ fn add_context(headers: &mut HeaderMap, context: &Context) {
             headers.insert(name, HeaderValue::from_static(word));
         }
     }
+    if let Some(spent) = &context.task_spent
+        && let Ok(value) = HeaderValue::from_str(spent)
+    {
+        headers.insert(problem::TASK_SPENT, value);
+    }
     if let Some(should) = context.should_retry {
         // Over the provider's own word, which knows nothing of what was repeated here.
         let word = HeaderValue::from_static(if should { "true" } else { "false" });

@@ -104,7 +104,7 @@ impl Gateway {
         let code = match fault {
             Fault::Fragment | Fault::FirstLine => RequestCode::BadTarget,
             Fault::Framing => RequestCode::BadFraming,
-            Fault::Field => RequestCode::BadHeader,
+            Fault::Field | Fault::Http2 => RequestCode::BadHeader,
         };
         let problem = Problem::of_request(code, fault.says());
         let mut response = Out::Problem(Box::new(problem)).into_response();

@@ -288,11 +288,12 @@ impl Call<'_> {
 
     fn tasks(&self) -> Value {
         let times = self.times();
-        let list: Vec<Value> = self
-            .gateway
-            .0
-            .driver
-            .look_at_tasks(|tasks| tasks.rows().map(|row| wire::task(times, row)).collect());
+        let driver = &self.gateway.0.driver;
+        let now = driver.clock().now();
+        let list: Vec<Value> = driver.look_at_tasks(|tasks| {
+            let rows = tasks.rows();
+            rows.map(|row| wire::task(times, now, tasks, row)).collect()
+        });
         json!({ "tasks": list })
     }
 
@@ -321,11 +322,12 @@ impl Call<'_> {
             }
         };
         let by = CancelledBy::Operator(self.operator.clone());
+        let key = (agent, task);
         let receipt = driver
-            .cancel_task(&(agent.clone(), task), by)
+            .cancel_task(&key, by)
             .map_err(|_| Problem::of_request(RequestCode::Conflict, "too many tasks are open"))?;
         durable(receipt).await?;
-        ok(json!({ "task": name, "agent": agent.as_str(), "cancelled": true }))
+        ok(wire::task_cancelled(&key.0, &key.1))
     }
 
     // ---- journal and policy --------------------------------------------------
@@ -367,7 +369,9 @@ impl Call<'_> {
     async fn reload(&self) -> Answer {
         match self.operators.reload().await {
             Ok(warnings) => ok(json!({ "reloaded": true, "warnings": warnings })),
-            Err(NotReloaded::Mistakes(mistakes)) => Err(invalid(mistakes)),
+            Err(NotReloaded::Mistakes(mistakes)) => Err(invalid(format!(
+                "the old configuration stays in force:\n{mistakes}"
+            ))),
             Err(NotReloaded::NotDurable(lost)) => {
                 let problem = Problem::of_action(Code::AuditUnavailable).because(&lost.to_string());
                 Err(Box::new(problem.retry_after(Some(5))))

@@ -45,6 +45,10 @@ struct Shared {
     started: rategov_core::time::WallTime,
 }
 
+/// Said to who seems to be an agent.
+const OTHER_ADDRESS: &str = "this is the operators' address; agents call the other one that \
+    `rategov serve` prints, by default http://127.0.0.1:7878/{provider}/…";
+
 impl Operators {
     /// The interface of a gateway behind a door. `reload` puts the configuration
     /// of its file in force and returns what is worth knowing.
@@ -103,12 +107,16 @@ impl Operators {
             }
             _ => {}
         }
-        let operator = self.operator(&parts.headers)?;
+        let is_ours = path.starts_with("/api/") || path == "/metrics";
+        let operator = self.operator(&parts.headers).map_err(|refusal| {
+            let why = if is_ours { "" } else { OTHER_ADDRESS };
+            Box::new(refusal.because(why))
+        })?;
         if parts.method == Method::GET && path == "/metrics" {
             return Ok(text(&metrics::render(&self.0.gateway)));
         }
         let Some(path) = path.strip_prefix("/api/v1/") else {
-            let why = "the operators' API is under /api/v1/";
+            let why = format!("the operators' API is under /api/v1/. {OTHER_ADDRESS}");
             return Err(Box::new(Problem::of_request(RequestCode::NotFound, why)));
         };
         let body = read_json(body).await?;

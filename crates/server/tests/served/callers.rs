@@ -152,3 +152,15 @@ async fn a_caller_that_ends_in_the_middle_of_its_body_is_told() {
     assert!(world.arrivals.try_recv().is_err(), "nothing was sent");
     world.governor.shut_down().await;
 }
+
+#[tokio::test]
+async fn a_caller_that_begins_in_http2_is_told_what_is_spoken_here() {
+    let world = World::new(Does::Says(CREATED)).await;
+    let opening = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for bytes in [opening.to_owned(), format!("{opening}\0\0\0\x04\0\0\0\0\0")] {
+        let heard = hear(&mut world.send(&bytes).await).await;
+        assert!(heard.starts_with("HTTP/1.1 400 "), "{heard:?}");
+        assert!(heard.contains("\"detail\":\"HTTP/1.1 only: "), "{heard}");
+        assert!(heard.contains("connection: close\r\n"), "{heard}");
+    }
+}

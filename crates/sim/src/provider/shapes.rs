@@ -248,6 +248,13 @@ impl Maker {
     /// What a model takes for a request: the same as its answer says.
     pub fn usage(&self, request: &Request) -> Usage {
         let wanted = Wanted::of(request);
+        if Api::of(&request.head) == Some(Api::Embeddings) {
+            return Usage {
+                input: wanted.input,
+                cached: wanted.cached(self.cached_permille),
+                ..Usage::default()
+            };
+        }
         let number = number_of(&digest_of(request));
         let short = 8 + self.seed.number(Purpose::Words, number) % 9;
         let drawn = self.length.draw(self.seed, number, short);

@@ -165,6 +165,11 @@ fn most_of(json: &Value) -> Option<u64> {
 /// What a call of this kind to a model counts as; others take no tokens.
 pub fn load_of(api: Option<Api>, request: &Request, cached_permille: u64) -> Load {
     match api.filter(|api| api.is_generation()) {
+        // Nothing is produced, so that nothing of it can be charged.
+        Some(Api::Embeddings) => Load {
+            most: 0,
+            ..Wanted::of(request).load(cached_permille)
+        },
         Some(_) => Wanted::of(request).load(cached_permille),
         None => Load {
             is_read: request.head.is_read(),

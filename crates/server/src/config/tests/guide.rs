@@ -1,4 +1,4 @@
-//! The guide's list of presets says what the presets say.
+//! The guide says what the presets and the configuration say: its list, its recipe.
 
 use crate::config::presets::Presets;
 
@@ -69,4 +69,14 @@ fn two_presets_set_no_variable_twice() {
     variables.sort_unstable();
     variables.dedup();
     assert_eq!(variables.len(), all, "{variables:?}");
+}
+
+#[test]
+fn the_recipe_for_nine_agents_loads_and_has_nine() {
+    let guide = include_str!("../../../../../docs/guide/nine-agents.md");
+    let (_, rest) = guide.split_once("```yaml\n").expect("there is a file");
+    let (text, _) = rest.split_once("```").expect("it ends");
+    let loaded = crate::config::read("rategov.yaml", text).expect("it has no mistake");
+    assert_eq!(loaded.settings.agents.len(), 9);
+    assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
 }

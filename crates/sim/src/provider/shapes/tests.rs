@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::provider::message::Body;
+use crate::provider::usage::load_of;
 
 fn maker() -> Maker {
     Maker {
@@ -203,6 +204,18 @@ fn embeddings_come_as_numbers_or_in_base64() {
     let json = json_of(&ask("/v1/embeddings", &[], body("base64".into())));
     let coded = json["data"][1]["embedding"].as_str().expect("a text");
     assert_eq!(coded.len(), (8_usize * 4).div_ceil(3) * 4);
+}
+
+#[test]
+fn an_embedding_is_charged_what_it_reports() {
+    let body = json!({"model": "m", "input": "twenty bytes of text"});
+    let sent = Request::of("POST", "/v1/embeddings", &[], &body.to_string());
+    let (maker, load) = (maker(), load_of(Some(Api::Embeddings), &sent, 0));
+    let usage = maker.usage(&sent);
+    let json = json_of(&maker.answer(Api::Embeddings, &sent));
+    assert_eq!(json["usage"]["total_tokens"], usage.input);
+    assert_eq!((load.input, load.most), (usage.input, 0));
+    assert_eq!((usage.output, usage.is_capped), (0, false));
 }
 
 #[test]
