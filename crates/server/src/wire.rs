@@ -38,6 +38,11 @@ pub fn seconds(span: Span) -> Value {
     json!(span.as_secs_f64())
 }
 
+/// A share, 1 for the whole.
+fn share(permille: Option<u32>) -> Option<f64> {
+    permille.map(|permille| f64::from(permille) / 1_000.0)
+}
+
 /// One scope (R-LEDGER-3); more fields may follow.
 pub fn scope(times: Times<'_>, account: &Account, state: &ScopeState) -> Value {
     let provider = account
@@ -56,6 +61,8 @@ pub fn scope(times: Times<'_>, account: &Account, state: &ScopeState) -> Value {
         "dimension": state.dimension.map(Dimension::word),
         "window_seconds": state.window.map(Span::as_secs_f64),
         "reset_after_seconds": state.reset_after.map(Span::as_secs_f64),
+        "ceiling": share(state.ceiling_permille),
+        "used": share(state.used_permille),
         "reserved": state.reserved,
         "foreign": state.foreign,
         "quotas": state.quotas.iter().map(|quota| json!({
@@ -71,6 +78,8 @@ pub fn scope(times: Times<'_>, account: &Account, state: &ScopeState) -> Value {
             "foreign": quota.foreign,
             "debt": quota.debt,
             "available": quota.available,
+            "ceiling": share(Some(quota.ceiling_permille)),
+            "used": share(quota.used_permille),
         })).collect::<Vec<_>>(),
         "in_flight": state.in_flight,
         "max_concurrent": state.max_concurrent,
@@ -272,4 +281,44 @@ pub fn task_cancelled(agent: &Agent, task: &Task) -> Value {
 /// Bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rategov_core::id::Scope;
+    use rategov_core::ledger::Ledger;
+    use rategov_core::policy::{AccountPolicy, Quota, ScopeLimits, WindowKind};
+
+    #[test]
+    fn a_scope_and_each_quota_of_it_show_what_is_used_beside_what_can_be() {
+        let name = Scope::new("account:main").unwrap();
+        let quota = Quota {
+            dimension: Dimension::Requests,
+            limit: 60,
+            window: Span::from_secs(10),
+            kind: WindowKind::Sliding,
+        };
+        let limits = ScopeLimits {
+            quotas: vec![quota],
+            max_concurrent: None,
+        };
+        let policy = AccountPolicy {
+            scopes: vec![(name.clone(), limits)],
+            ..AccountPolicy::default()
+        };
+        let ledger = Ledger::new(name.clone(), &policy);
+        let mut state = ledger.state(Moment::START, &name).unwrap();
+        state.used_permille = Some(1_250);
+        let account = Account::new("raw/main").unwrap();
+        let clock = Clock::new();
+        let shown = scope(Times(&clock), &account, &state);
+        assert_eq!(shown["ceiling"], json!(0.98));
+        assert_eq!(shown["used"], json!(1.25));
+        assert_eq!(shown["quotas"][0]["ceiling"], json!(0.98));
+        assert_eq!(shown["quotas"][0]["used"], json!(0.0));
+        state.used_permille = None;
+        let shown = scope(Times(&clock), &account, &state);
+        assert_eq!(shown["used"], Value::Null);
+    }
 }

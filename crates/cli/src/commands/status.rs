@@ -30,7 +30,8 @@ pub(crate) async fn run(place: &Place, as_json: bool) -> anyhow::Result<ExitCode
     let scopes = status["scopes"].as_array().cloned().unwrap_or_default();
     output::table(
         &[
-            "account", "scope", "mode", "left", "limit", "of", "next at", "open", "source",
+            "account", "scope", "mode", "left", "limit", "of", "used", "ceiling", "next at",
+            "open", "source",
         ],
         scopes.iter().map(|scope| {
             [
@@ -40,6 +41,8 @@ pub(crate) async fn run(place: &Place, as_json: bool) -> anyhow::Result<ExitCode
                 "remaining",
                 "limit",
                 "dimension",
+                "used",
+                "ceiling",
                 "next_allowed_at",
                 "in_flight",
                 "source",

@@ -166,12 +166,7 @@ impl Engine {
             .entry(scope.clone())
             .or_insert_with(|| RefusalWindow::new(budget));
         let spent = window.event(now);
-        let declared = self
-            .policy
-            .scopes
-            .iter()
-            .any(|(name, limits)| name == scope && !limits.quotas.is_empty());
-        spent && declared
+        spent && self.ledger.has_declared_quota(scope)
     }
 
     /// The breaker of a task stopped the path of a write: a person is asked once

@@ -39,6 +39,11 @@ pub struct ScopeState {
     pub window: Option<Span>,
     /// Until more is back: as last told, or as the window says.
     pub reset_after: Option<Span>,
+    /// The best use for long of the quota that binds first; see
+    /// [`QuotaState::ceiling_permille`].
+    pub ceiling_permille: Option<u32>,
+    /// What was used of it within the last window; see [`QuotaState::used_permille`].
+    pub used_permille: Option<u32>,
     /// Where this came from, in words.
     pub source: String,
     /// Where the limit came from; `None` if there is none.
@@ -91,6 +96,14 @@ pub struct QuotaState {
     pub foreign: u64,
     /// Units beyond the cap, after a limit was lowered or a larger call went.
     pub debt: u64,
+    /// The share of the limit that can be used for long by the rule that keeps its
+    /// starts safe, in thousandths. 60 per 10 s with a spread of 200 ms: 10/10.2 is
+    /// 980. What headers say is left may go beside the rule.
+    pub ceiling_permille: u32,
+    /// The share of the limit that our calls used within the last window, in
+    /// thousandths; more than 1,000 after a call that was larger than the limit.
+    /// `None` of a rate that was learnt, which only spaces and counts nothing.
+    pub used_permille: Option<u32>,
 }
 
 impl QuotaState {
@@ -110,6 +123,16 @@ impl Ledger {
     /// What is known of every scope, in the order of their names.
     pub fn states(&self, now: Moment) -> impl Iterator<Item = ScopeState> {
         self.scopes.iter().map(move |(_, ledger)| show(now, ledger))
+    }
+
+    /// Whether a quota is declared of what governs a scope: under its own name or, as
+    /// of `model:a` under `model:*`, for each of its kind.
+    pub fn has_declared_quota(&self, scope: &Scope) -> bool {
+        let governing = self.scopes.governing(scope);
+        governing.is_some_and(|ledger| {
+            let mut limiters = ledger.limiters.iter();
+            limiters.any(|limiter| limiter.origin() == Origin::Declared)
+        })
     }
 
     /// What a restart needs of a scope. `limit` and `window` are those that the
@@ -359,6 +382,8 @@ fn show(now: Moment, ledger: &ScopeLedger) -> ScopeState {
         }),
         window: shown.map(|quota| quota.window),
         reset_after,
+        ceiling_permille: shown.map(|quota| quota.ceiling_permille),
+        used_permille: shown.and_then(|quota| quota.used_permille),
         source: source(now, ledger, origin, binding.map(|(limiter, _)| limiter)),
         origin,
         in_flight: ledger.seats.open(),
@@ -413,7 +438,36 @@ fn show_quota(now: Moment, ledger: &ScopeLedger, limiter: &Limiter) -> QuotaStat
         spent,
         foreign,
         debt: taken.saturating_sub(cap),
+        ceiling_permille: ceiling(limiter),
+        used_permille: Some(used(now, limiter)),
     }
+}
+
+/// Rate × window / limit, and never more than all of it.
+fn ceiling(limiter: &Limiter) -> u32 {
+    let (rate, quota) = (limiter.rate(), limiter.quota());
+    let units = u128::from(rate.units) * u128::from(quota.window.as_micros());
+    let whole = u128::from(rate.per.as_micros()) * u128::from(quota.limit);
+    permille(units, whole).min(1_000)
+}
+
+/// What left within one window, without the spread for which it counts beyond.
+///
+/// Cost: O(n) in the entries of the log, which are bounded.
+fn used(now: Moment, limiter: &Limiter) -> u32 {
+    let quota = limiter.quota();
+    let counts = |(at, _): &(Moment, u64)| now < *at + quota.window;
+    let units: u128 = limiter
+        .sends()
+        .filter(counts)
+        .map(|(_, units)| u128::from(units))
+        .sum();
+    permille(units, u128::from(quota.limit))
+}
+
+/// A share in thousandths, rounded down.
+fn permille(part: u128, whole: u128) -> u32 {
+    u32::try_from(part.saturating_mul(1_000) / whole.max(1)).unwrap_or(u32::MAX)
 }
 
 /// A learnt rate counts nothing: it only spaces.
@@ -432,5 +486,7 @@ fn show_learnt(discovery: &Discovery) -> QuotaState {
         spent: 0,
         foreign: 0,
         debt: 0,
+        ceiling_permille: 1_000,
+        used_permille: None,
     }
 }

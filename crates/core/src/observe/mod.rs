@@ -176,7 +176,8 @@ impl Reading {
     }
 }
 
-/// What an answer said that people want to know and nothing is decided by.
+/// What an answer said that people want to know, and nothing of limits is decided by;
+/// a cost in points settles its call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asides {
     /// Limits that nobody is paced by: announced and not enforced, or of size zero,

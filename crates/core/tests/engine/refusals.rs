@@ -258,6 +258,38 @@ fn refusals_that_keep_coming_below_a_declared_limit_are_brought_to_a_person() {
 }
 
 #[test]
+fn a_limit_that_is_declared_for_each_model_is_asked_about_as_one_of_its_own() {
+    let asked = |declared_of: &str| {
+        let limits = declared(1_000, secs(1)).scopes.remove(0).1;
+        let policy = AccountPolicy {
+            refusal_budget: RefusalBudget {
+                events: 3,
+                per: secs(600),
+            },
+            scopes: vec![(scope(declared_of), limits)],
+            ..AccountPolicy::default()
+        };
+        let refused = always(Say::facts(limited_model(2)));
+        let mut world = World::under(policy).saying(refused);
+        for n in 0..3 {
+            world.submit(&read(&format!("agent-{n}")).with(|call| {
+                call.scopes.push("model:large".to_owned());
+            }));
+            world.pass(secs(4));
+        }
+        let questions = world.engine.escalations();
+        questions
+            .map(|question| (question.trigger, question.scope.clone()))
+            .collect::<Vec<_>>()
+    };
+    let question = (Trigger::LimitMisconfigured, scope("model:large"));
+    assert_eq!(asked("model:large"), [question.clone()]);
+    assert_eq!(asked("model:*"), [question]);
+    assert_eq!(asked("model:small"), []);
+    assert_eq!(asked("endpoint:*"), []);
+}
+
+#[test]
 fn where_nothing_is_declared_refusals_teach_and_nobody_is_asked() {
     let mut world = World::new().saying(always(Say::wait(2)));
     for n in 0..8 {

@@ -29,7 +29,7 @@ use super::destination::Destination;
 use super::framing::Framing;
 use super::headers::{self, Credential as Sends, Rewrite};
 use super::job::{Credentials, Job, Payload, storable};
-use super::meter;
+use super::meter::{self, Metered};
 use super::owner::Owner;
 use super::policy::{Policy, duration, timeouts};
 use super::problem::{Problem, RequestCode};
@@ -182,8 +182,8 @@ impl Gateway {
         let payload = (outlives == Outlives::Restart && replayable)
             .then(|| stored_payload(id, &head, &owner.slot, contents.as_ref(), &spool))
             .flatten();
-        let sizing = match meter::is_metered(&route.rule) {
-            true => {
+        let sizing = match Metered::of(&route.rule, &settings.meter) {
+            Metered::Whole | Metered::Points => {
                 let room = &self.0.meter;
                 let rule = &route.rule;
                 let rules = &settings.meter;
@@ -191,7 +191,7 @@ impl Gateway {
                     meter::sizing::of(&head.headers, &spool, rule, rules, room).await,
                 ))
             }
-            false => None,
+            Metered::Not => None,
         };
         let setup = Setup {
             profile: Arc::clone(&route.rule.profile),

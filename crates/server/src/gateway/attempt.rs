@@ -205,7 +205,8 @@ impl Runner {
         self.note_path(&read.facts, read.body, answer.upload);
         let head = super::headers::for_caller(answer.head.clone());
         let is_whole = read.body == Body::Complete || read.end == Some(BodyEnd::CloseDelimited);
-        let tap = self.tap(&answer.head.headers, &read.peeked);
+        let cost = read.facts.asides().figures.cost;
+        let tap = self.tap(&answer.head.headers, &read.peeked, cost);
         let seen = if is_whole { Seen::Whole } else { Seen::Part };
         match (read.body, meaning) {
             (Body::Open, Meaning::Ok) => {}

@@ -21,7 +21,7 @@ use rategov_store::{Attachment, Payload as StoredPayload};
 
 use super::framing::Framing;
 use super::job::{Credentials, Job, Payload};
-use super::meter;
+use super::meter::{self, Metered};
 use super::policy::{duration, timeouts};
 use super::purpose::Purpose;
 use super::run::Runner;
@@ -124,9 +124,10 @@ impl Resume for Gateway {
             scopes: scopes.into(),
             cost: route.rule.cost,
             // Its body is in the tables; its length is what its engine asks for.
-            sizing: meter::is_metered(&route.rule).then(|| {
+            sizing: (!Metered::of(&route.rule, &settings.meter).is_not()).then(|| {
                 let length = requested.payload_bytes;
-                Box::new(meter::sizing::by_length(length, &route.rule))
+                let rules = &settings.meter;
+                Box::new(meter::sizing::by_length(length, &route.rule, rules))
             }),
             limits: policy.limits(&requested.provider, &requested.account, requested.class),
             weight: agents.map_or(1, |agent| agent.limits.weight),

@@ -36,6 +36,8 @@ enum Family {
     EscalationsOpen,
     ScopeRemaining,
     ScopeLimit,
+    ScopeUsed,
+    ScopeCeiling,
     ScopeMode,
     Refusals,
     Echoes,
@@ -56,6 +58,8 @@ impl Family {
             Family::EscalationsOpen => ("rategov_escalations_open", "gauge", "Questions that nobody has answered."),
             Family::ScopeRemaining => ("rategov_scope_remaining", "gauge", "Units left in the window."),
             Family::ScopeLimit => ("rategov_scope_limit", "gauge", "Units per window."),
+            Family::ScopeUsed => ("rategov_scope_used_permille", "gauge", "Thousandths of the limit that were used within the last window."),
+            Family::ScopeCeiling => ("rategov_scope_ceiling_permille", "gauge", "Thousandths of the limit that can be used for long."),
             Family::ScopeMode => ("rategov_scope_mode", "gauge", "1 for the mode that a scope is in; of `other`, how many are."),
             Family::Refusals => ("rategov_refusals_total", "counter", "Refusal events of a scope."),
             Family::Echoes => ("rategov_echoes_total", "counter", "Refusals that belong to a known event."),
@@ -139,6 +143,12 @@ impl Samples {
             }
             if let Some(limit) = state.limit {
                 self.add(Family::ScopeLimit, &labels, limit);
+            }
+            if let Some(used) = state.used_permille {
+                self.add(Family::ScopeUsed, &labels, u64::from(used));
+            }
+            if let Some(ceiling) = state.ceiling_permille {
+                self.add(Family::ScopeCeiling, &labels, u64::from(ceiling));
             }
         }
         let mode = ("mode", state.mode.word());
@@ -259,6 +269,26 @@ mod tests {
             }
         }
         assert_eq!(seen.len(), 6, "{seen:?}");
+    }
+
+    #[test]
+    fn the_used_share_stands_beside_its_ceiling_and_is_of_no_sum() {
+        let mut samples = Samples::default();
+        let state = ScopeState {
+            used_permille: Some(912),
+            ceiling_permille: Some(980),
+            ..scopes("openai/main").remove(0)
+        };
+        samples.scope(("account", "openai/main"), &state);
+        samples.scope(("account", OTHER), &state);
+        let text = samples.text();
+        for line in [
+            "rategov_scope_used_permille{account=\"openai/main\",scope=\"account:main\"} 912",
+            "rategov_scope_ceiling_permille{account=\"openai/main\",scope=\"account:main\"} 980",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
+        assert_eq!(text.matches("\nrategov_scope_used_permille{").count(), 1);
     }
 
     #[test]

@@ -117,3 +117,59 @@ async fn an_error_uses_nothing() {
     assert_eq!(recorded(&world, "settled"), None);
     world.governor.shut_down().await;
 }
+
+/// A provider whose answers tell points, and a question to it.
+async fn asked(says: &'static str, more: &str) -> (World, String) {
+    let world = World::under(Does::Says(says), more).await;
+    let mut stream = world
+        .send(
+            "POST /raw/orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+             authorization: Bearer k\r\ncontent-type: application/json\r\n\
+             content-length: 5\r\n\r\n{\"n\"}",
+        )
+        .await;
+    let heard = hear(&mut stream).await;
+    (world, heard)
+}
+
+#[tokio::test]
+async fn a_query_is_settled_by_the_points_that_its_answer_tells_in_body_or_head() {
+    const IN_BODY: &str = "
+    usage:
+      - { what: points, paths: [$.extensions.cost.actualQueryCost] }
+";
+    const IN_HEAD: &str = "
+    fields:
+      - { header: x-points-limit, what: limit, dimension: points, window: 1h }
+      - { header: x-complexity, what: cost }
+";
+    for (more, says) in [
+        (
+            IN_BODY,
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 61\r\n\r\n\
+             {\"data\":{\"a\":1},\"extensions\":{\"cost\":{\"actualQueryCost\":42}}}",
+        ),
+        (
+            IN_HEAD,
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Complexity: 42\r\n\
+             X-Points-Limit: 1000\r\nContent-Length: 16\r\n\r\n{\"data\":{\"a\":1}}",
+        ),
+    ] {
+        let (world, heard) = asked(says, more).await;
+        assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+        // Nothing of its text is counted, and what was told is no estimate.
+        assert_eq!(settled(&world).await, "requests=1 points=42", "{more}");
+        world.governor.shut_down().await;
+    }
+}
+
+#[tokio::test]
+async fn a_write_whose_provider_tells_no_points_is_not_metered() {
+    let says = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Complexity: 42\r\n\
+                Content-Length: 16\r\n\r\n{\"data\":{\"a\":1}}";
+    let (world, heard) = asked(says, "").await;
+    assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    assert!(recorded(&world, "action_result").is_some());
+    assert_eq!(recorded(&world, "settled"), None);
+    world.governor.shut_down().await;
+}

@@ -9,6 +9,7 @@ mod meanings;
 mod reasons;
 mod refusals;
 mod restart;
+mod shares;
 mod world;
 
 use super::{Blocked, Call, Change, Ledger, PermitId, Reason};

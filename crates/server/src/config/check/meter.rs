@@ -1,6 +1,8 @@
 //! What calls cost: where requests and answers tell it, and how it is charged.
 
+use rategov_core::cost::Dimension;
 use rategov_core::estimate::{CachedInput, Charge, Charging, Rejects};
+use rategov_core::observe::dialect::{Dialect, What};
 
 use crate::config::mistake::Collector;
 use crate::config::options::{
@@ -51,7 +53,18 @@ pub(super) fn rules(
     MeterRules {
         sizing: Rules::new(&sizing),
         usage: Rules::new(&usage),
+        points_beside: false,
     }
+}
+
+/// Whether the cost that fields of answers tell is in points: where they tell of a
+/// limit of points, it is. Of others it may be tokens.
+pub(super) fn tell_points(dialect: &Dialect) -> bool {
+    let fields = dialect.fields();
+    fields.iter().any(|field| field.what == What::Cost)
+        && fields
+            .iter()
+            .any(|field| field.dimension == Dimension::Points.word())
 }
 
 fn sizing_row(
@@ -66,6 +79,7 @@ fn sizing_row(
             AskedWord::MostOutput => Asked::MostOutput,
             AskedWord::Choices => Asked::Choices,
             AskedWord::InputTokens => Asked::InputTokens,
+            AskedWord::Points => Asked::Points,
         }),
         places,
         plus: Vec::new(),

@@ -146,7 +146,8 @@ fn provider(
     let errors = dialect::errors(written, named, presets, place, out);
     let dialect = dialect::dialect(written, preset, place, out);
     let heard = dialect.fields().iter().map(|field| field.reach);
-    let meter = meter::rules(written, preset, presets, place, out);
+    let mut meter = meter::rules(written, preset, presets, place, out);
+    meter.points_beside = meter::tell_points(&dialect);
     let mut account_policy = policy.account.clone();
     account_policy.charge = meter::charge(written, preset);
     let rules = AccountRules {

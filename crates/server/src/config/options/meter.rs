@@ -64,6 +64,8 @@ pub enum AskedWord {
     Choices,
     /// Tokens in, counted by the caller.
     InputTokens,
+    /// The provider's own units, at most.
+    Points,
 }
 
 /// What an answer says.
@@ -115,6 +117,7 @@ impl AskedWord {
             AskedWord::MostOutput => "most_output",
             AskedWord::Choices => "choices",
             AskedWord::InputTokens => "input_tokens",
+            AskedWord::Points => "points",
         }
     }
 }

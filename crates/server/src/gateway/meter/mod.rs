@@ -21,6 +21,7 @@ pub mod sizing;
 mod sse;
 pub mod tap;
 
+use rategov_core::estimate::{Sizing, Usage};
 use rategov_core::word::Class;
 
 use crate::route::Rule;
@@ -30,8 +31,61 @@ pub use rules::MeterRules;
 pub use sizing::Sizer;
 pub use tap::Tap;
 
-/// Whether calls to an endpoint use more than themselves: model inference does,
-/// whatever class its caller asked for.
-pub fn is_metered(rule: &Rule) -> bool {
-    rule.class == Class::Generation
+/// What calls to an endpoint use beside themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metered {
+    /// Nothing that is known.
+    Not,
+    /// Whatever their answers report: tokens, the provider's units, money.
+    Whole,
+    /// The provider's own units alone, as a query of GraphQL does: of its text neither
+    /// way anything is counted.
+    Points,
+}
+
+impl Metered {
+    /// Model inference is metered whatever class its caller asked for; any other call
+    /// where the provider's answers are known to say what it cost.
+    pub fn of(rule: &Rule, rules: &MeterRules) -> Metered {
+        match rule.class {
+            Class::Generation => Metered::Whole,
+            _ if rules.tell_points() => Metered::Points,
+            _ => Metered::Not,
+        }
+    }
+
+    /// Whether nothing is.
+    pub fn is_not(self) -> bool {
+        self == Metered::Not
+    }
+
+    /// What a request says, without what is not counted here.
+    fn sized(self, sizing: Sizing) -> Sizing {
+        match self {
+            Metered::Not | Metered::Whole => sizing,
+            Metered::Points => Sizing {
+                prompt_bytes: 0,
+                input_counted: Some(0),
+                most_output: Some(0),
+                choices: 1,
+                ..sizing
+            },
+        }
+    }
+
+    /// What an answer reports, without what is not counted here. One that reports its
+    /// points reports all of it.
+    pub fn used(self, usage: Usage) -> Usage {
+        let nothing = usage.points.map(|_| 0);
+        match self {
+            Metered::Not | Metered::Whole => usage,
+            Metered::Points => Usage {
+                points: usage.points,
+                input: nothing,
+                output: nothing,
+                seen: usage.seen,
+                ..Usage::default()
+            },
+        }
+    }
 }

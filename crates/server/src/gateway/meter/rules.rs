@@ -37,6 +37,8 @@ pub enum Asked {
     Choices,
     /// Tokens of the prompt, counted by the caller.
     InputTokens,
+    /// The provider's own units, at most.
+    Points,
 }
 
 /// What an answer says of its cost.
@@ -91,9 +93,23 @@ pub struct MeterRules {
     pub sizing: Rules<Asked>,
     /// Of answers.
     pub usage: Rules<Told>,
+    /// Whether a header, or a field of limits, tells the points of a call.
+    pub points_beside: bool,
+}
+
+impl MeterRules {
+    /// Whether answers say what a call cost in the provider's own units.
+    pub fn tell_points(&self) -> bool {
+        self.points_beside || self.usage.know(Told::Points)
+    }
 }
 
 impl<W: Copy + PartialEq> Rules<W> {
+    /// Whether any place of one thing is known.
+    fn know(&self, what: W) -> bool {
+        self.slots.iter().any(|(of, _)| *of == what)
+    }
+
     /// Puts rows in order. Rows beyond [`ROWS_MAX`] are left out.
     pub fn new(rows: &[Row<W>]) -> Rules<W> {
         let mut rules = Rules::default();

@@ -18,12 +18,12 @@ use http::HeaderMap;
 use rategov_core::cost::Dimension;
 use rategov_core::estimate::{MEDIA_BYTES, Sizing};
 
-use super::MeterRules;
 use super::amount::Amount;
 use super::decode::{Coding, Decoder, Limits, Room, Sink};
 use super::rules::{Asked, Found, Rules};
 use super::scan::{Listener, Scan};
 use super::tap::Shape;
+use super::{MeterRules, Metered};
 use crate::gateway::spool::Spool;
 use crate::route::Rule;
 
@@ -104,6 +104,7 @@ impl<'r> Sizer<'r> {
             let asked = |what| weigher.rules.find(&weigher.ear.found, what);
             sizing.most_output = asked(Asked::MostOutput).map(Amount::whole);
             sizing.input_counted = asked(Asked::InputTokens).map(Amount::whole);
+            sizing.points = asked(Asked::Points).map(Amount::whole);
             let choices = asked(Asked::Choices).map(Amount::whole);
             sizing.choices = choices.unwrap_or(1).max(1);
         }
@@ -125,26 +126,27 @@ pub async fn of(
         // The body won't leave either; its length is enough until then.
         tracing::debug!(%error, "a request's body can't be read to be sized");
     }
-    told_by(endpoint, sizer.sizing(spool.length()))
+    told_by(endpoint, rules, sizer.sizing(spool.length()))
 }
 
 /// The same by its length alone, where its body is not at hand.
-pub fn by_length(length: u64, endpoint: &Rule) -> Sizing {
+pub fn by_length(length: u64, endpoint: &Rule, rules: &MeterRules) -> Sizing {
     let sizing = Sizing {
         prompt_bytes: length,
         ..Sizing::default()
     };
-    told_by(endpoint, sizing)
+    told_by(endpoint, rules, sizing)
 }
 
 /// What an endpoint is declared to cost is no guess.
-fn told_by(endpoint: &Rule, sizing: Sizing) -> Sizing {
+fn told_by(endpoint: &Rule, rules: &MeterRules, sizing: Sizing) -> Sizing {
+    let sizing = Metered::of(endpoint, rules).sized(sizing);
     let cost = &endpoint.cost;
     let declared = |dimension| Some(cost.of(dimension)).filter(|amount| 0 < *amount);
     Sizing {
         requests: cost.of(Dimension::Requests),
         tokens: declared(Dimension::Tokens),
-        points: declared(Dimension::Points),
+        points: declared(Dimension::Points).or(sizing.points),
         spend: declared(Dimension::Spend),
         ..sizing
     }

@@ -37,6 +37,7 @@ pub struct Tap {
     decoder: Decoder<Reader>,
     shape: Shape,
     bytes: u64,
+    points: Option<u64>,
 }
 
 /// What a body is read as.
@@ -112,7 +113,13 @@ impl Tap {
             decoder: Decoder::new(coding, reader, limits, room),
             shape,
             bytes: 0,
+            points: None,
         }
+    }
+
+    /// Points that stood elsewhere than at the places of its body.
+    pub fn told_beside(&mut self, points: Option<u64>) {
+        self.points = points;
     }
 
     /// A piece passes.
@@ -125,6 +132,7 @@ impl Tap {
     pub fn usage(&self, seen: Seen) -> Usage {
         let mut usage = Usage {
             seen,
+            points: self.points,
             ..Usage::default()
         };
         let Some(reader) = self.decoder.sink() else {
@@ -135,7 +143,7 @@ impl Tap {
         usage.cached_input = told(Told::CachedInput).map(Amount::whole);
         usage.output = told(Told::Output).map(Amount::whole);
         usage.total = told(Told::Total).map(Amount::whole);
-        usage.points = told(Told::Points).map(Amount::whole);
+        usage.points = told(Told::Points).map(Amount::whole).or(self.points);
         usage.spend = told(Told::Spend).map(Amount::millionths);
         usage.output_bytes = match (reader.found.text, self.shape) {
             (_, Shape::Opaque) => 0,
