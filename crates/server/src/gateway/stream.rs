@@ -54,9 +54,10 @@ impl Watch {
         }
     }
 
-    /// Whether the provider put an error event into it.
+    /// Whether the provider put an error event into it; also one whose last line has no
+    /// end, because servers that fail close the connection there.
     pub(super) fn saw_error(&self) -> bool {
-        self.error
+        self.error || is_error_line(&self.line)
     }
 
     /// The event that tells a caller that its stream broke; `None` where the body
@@ -80,13 +81,32 @@ impl Watch {
     }
 }
 
-/// `event: error`, or a data line that is an error object and nothing else.
+/// Whether a body of this type held an error event; for tests of hostile input.
+pub(crate) fn saw_error_event(content_type: &str, pieces: &[&[u8]]) -> bool {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = content_type.parse() {
+        headers.insert(http::header::CONTENT_TYPE, value);
+    }
+    let mut watch = Watch::new(&headers);
+    for piece in pieces {
+        watch.see(&http_body::Frame::data(Bytes::copy_from_slice(piece)));
+    }
+    watch.saw_error()
+}
+
+/// `event: error`, or a data line that is an error object and nothing else: one whose
+/// first member is `error`, and an object or a text. `{"error":null,…}` is no error.
 fn is_error_line(line: &[u8]) -> bool {
     let line = line.trim_ascii();
-    line == b"event: error" || line == b"event:error" || {
-        let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii_start);
-        data.is_some_and(|data| data.starts_with(b"{\"error\":"))
-    }
+    line == b"event: error" || line == b"event:error" || begins_an_error(line).unwrap_or(false)
+}
+
+fn begins_an_error(line: &[u8]) -> Option<bool> {
+    let object = line.strip_prefix(b"data:")?.trim_ascii_start();
+    let member = object.strip_prefix(b"{")?.trim_ascii_start();
+    let colon = member.strip_prefix(b"\"error\"")?.trim_ascii_start();
+    let value = colon.strip_prefix(b":")?.trim_ascii_start();
+    Some(value.starts_with(b"{") || value.starts_with(b"\"") && !value.starts_with(b"\"\""))
 }
 
 #[cfg(test)]
@@ -118,6 +138,16 @@ mod tests {
         check(&["data: {\"error\":{\"code\":\"x\"}}\n\n"], true);
         check(&["data: {\"text\":\"event: error\"}\n\n"], false);
         check(&["event: message_stop\n\n"], false);
+        check(&["data: { \"error\" : {\"code\":\"x\"}}\n\n"], true);
+        check(&["data: {\"error\":\"overloaded\"}\n\n"], true);
+        check(&["data: {\"error\":null,\"choices\":[]}\n\n"], false);
+        check(&["data: {\"error\":\"\"}\n\n"], false);
+    }
+
+    #[test]
+    fn an_error_in_a_last_line_without_an_end_is_seen() {
+        check(&["data: {}\n\ndata: {\"error\":{\"code\":", "7}}"], true);
+        check(&["data: {}\n\nevent: error"], true);
     }
 
     #[test]
