@@ -20,7 +20,7 @@ use http::{HeaderMap, header};
 const PRIVATE_ENDINGS: [&str; 5] = [".localhost", ".internal", ".local", ".lan", ".home.arpa"];
 
 /// Whether a request comes from a page that has no business here.
-pub(super) fn is_foreign_page(headers: &HeaderMap, listener: SocketAddr) -> bool {
+pub(crate) fn is_foreign_page(headers: &HeaderMap, listener: SocketAddr) -> bool {
     let text = |name: &str| {
         let value = headers
             .get(name)

@@ -328,7 +328,7 @@ fn units(text: &str) -> impl Iterator<Item = Unit<'_>> {
         };
         let (spelt, after) = rest.split_at(length);
         rest = after;
-        Some((code.or(first.is_ascii().then_some(first)), spelt))
+        Some((code.or_else(|| first.is_ascii().then_some(first)), spelt))
     })
 }
 
