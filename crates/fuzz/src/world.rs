@@ -245,10 +245,10 @@ impl World<'_> {
                 Output::Record(record) => self.engine.handle_committed(record.seq),
                 Output::Grant(grant) => self.send(grant.action, grant.attempt),
                 Output::Lookup(grant) => self.look_up(grant.action, grant.lookup),
-                Output::Finish { action, state, .. } | Output::Deliver { action, state, .. } => {
-                    if state.is_final() {
-                        self.over.insert(action);
-                    }
+                Output::Finish { action, state, .. } | Output::Deliver { action, state, .. }
+                    if state.is_final() =>
+                {
+                    self.over.insert(action);
                 }
                 Output::Refuse { action, .. } => drop(self.over.insert(action)),
                 Output::Faulted => panic!("the engine is at fault: {:?}", self.scenario),

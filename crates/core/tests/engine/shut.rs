@@ -90,7 +90,7 @@ fn a_send_that_the_closing_has_overtaken_is_refused_like_a_call_that_arrives_the
 fn after_somebody_reopened_it_repeats_are_made_as_ever() {
     let (mut world, _) = shut_while_under_way(&read("ana"), Say::status(503));
     world.decide(Choice::RaiseQuota).unwrap();
-    world.script = crate::support::provider::in_turn(vec![Say::ok(), Say::status(503)]);
+    world.script = in_turn(vec![Say::ok(), Say::status(503)]);
     world.submit(&read("cyd"));
     world.pass(secs(30));
     let id = world.submit(&read("dan"));

@@ -96,7 +96,7 @@ fn check_fingerprint(bytes: &[u8]) {
         request(call, &mut |piece: &[u8]| bytes.extend_from_slice(piece));
         bytes
     };
-    let form = |call: &Call<'_>| canonical::json(call.payload).ok_or(call.payload.to_vec());
+    let form = |call: &Call<'_>| canonical::json(call.payload).ok_or_else(|| call.payload.to_vec());
     let are_equal = (one.method, one.path, one.query) == (other.method, other.path, other.query)
         && form(&one) == form(&other);
     assert_eq!(fed(&one) == fed(&other), are_equal, "{one:?} {other:?}");

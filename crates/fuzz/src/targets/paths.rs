@@ -128,7 +128,9 @@ fn spell(path: &str, mut choice: u64) -> String {
             // What is a code already stays one.
             spelt.push('%');
             spelt.extend(bytes.by_ref().take(2).map(char::from));
-        } else if choice % 4 == 0 && (byte.is_ascii_alphanumeric() || b"-_~".contains(&byte)) {
+        } else if choice.is_multiple_of(4)
+            && (byte.is_ascii_alphanumeric() || b"-_~".contains(&byte))
+        {
             spelt.push_str(&format!("%{byte:02X}"));
         } else {
             spelt.push(char::from(byte));
@@ -165,7 +167,7 @@ fn check_lookup(bytes: &[u8]) {
         Ok(&template)
     );
     let found = JsonPath::parse("$.id").expect("a path");
-    let plan = ReconcilePlan::new(template.clone(), found);
+    let plan = ReconcilePlan::new(template, found);
     let parameters = [("id".to_owned(), "7".to_owned())];
     let known = |value| Known {
         idempotency_key: Some(value),
