@@ -84,7 +84,7 @@ prop_compose! {
 
 proptest! {
     // Each case plays more than a day.
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_answer_stalls_a_queue(scenario in scenario()) {

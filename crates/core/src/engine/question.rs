@@ -198,7 +198,9 @@ impl Engine {
 
     /// The same where calls wait, and nothing is out that could change anything.
     pub(super) fn consider_waits(&mut self, now: Moment, chance: &mut Chance) {
-        if self.wake.since(now) <= WAITED_FOR_A_PERSON || 0 < self.on_the_wire() {
+        // Cheap, because it is asked at every call and answer.
+        let something_is_out = 0 < self.ledger.open();
+        if something_is_out || self.wake.since(now) <= WAITED_FOR_A_PERSON {
             return;
         }
         let first = self.asks.values().next().copied();

@@ -108,7 +108,7 @@ pub(super) const EXPORT: Target = Target {
     seeds: || {
         let whole = exported(log());
         let cut = whole[..whole.len() - 9].to_vec();
-        let bare = b"{\"leaf\":\"AAAA\"}\n{\"leaf\":\"\",\"body\":\"\"}\n{}\n\n".to_vec();
+        let bare = b"{\"leaf\":\"AAAA\"}\n {\"leaf\":\"AAAA\"}\n{\"leaf\":\"AAAA\"} \r\n{\"leaf\":\"\",\"body\":\"\"}\n{}\n\n".to_vec();
         vec![
             [&[0][..], &whole].concat(),
             [&[9][..], &cut].concat(),
