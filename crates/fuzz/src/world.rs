@@ -13,7 +13,8 @@
 //!
 //! A day after the last of it, each of the three has been sent, or its start is known
 //! and within a month, the longest window that providers have; or a person was asked
-//! about the scope in its way, because a longer wait is for a person to know.
+//! about the scope in its way, because a longer wait is for a person to know. Once that
+//! person has reopened what was shut, only quota is waited for, and its time is known.
 //! And nothing spins: a scenario takes a bounded number of steps.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,8 @@ use rategov_core::engine::{
 };
 use rategov_core::event::{Found, Requested};
 use rategov_core::id::{
-    Account, ActionId, Agent, AttemptNo, Credential, Endpoint, Fingerprint, Provider, Scope,
+    Account, ActionId, Agent, AttemptNo, Credential, Endpoint, Fingerprint, Operator, Provider,
+    Scope,
 };
 use rategov_core::observe::{Facts, Meaning};
 use rategov_core::policy::{ClassTable, Lookup, Profile};
@@ -45,6 +47,8 @@ const HOSTILE: Span = Span::from_secs(2 * 3_600);
 const WELL: Span = Span::from_secs(25 * 3_600);
 /// The longest wait for quota that is nobody's business.
 const MONTH: Span = Span::from_secs(40 * 24 * 3_600);
+/// The longest that a limit may say, and what is added for what nobody foresees.
+const YEAR: Span = Span::from_secs(3 * 366 * 24 * 3_600);
 /// Most steps of one scenario; a queue that moves takes some hundreds.
 const STEPS_MAX: u32 = 50_000;
 
@@ -108,8 +112,19 @@ pub fn play(scenario: &Scenario) {
         .map(|rank| world.submit(Class::Read, *rank, None))
         .collect();
     world.run_until(world.now + WELL);
+    for id in &late {
+        world.assert_served(*id);
+    }
+    // A person answers, and the word helps.
+    for scope in world.asked.clone() {
+        let (now, chance) = (world.now, world.chance());
+        let by = Operator::new("ana").expect("a name");
+        world.engine.handle_resume(now, chance, &scope, by);
+        world.pump();
+    }
+    world.run_until(world.now + WELL);
     for id in late {
-        world.assert_served(id);
+        world.assert_resumed(id);
     }
 }
 
@@ -381,6 +396,20 @@ impl World<'_> {
         assert!(
             is_asked || is_soon,
             "a day later {parked:?} of {state:?}: {:?}",
+            self.scenario
+        );
+    }
+
+    /// The day after somebody reopened what was shut: only quota is waited for.
+    fn assert_resumed(&self, id: ActionId) {
+        if self.over.contains(&id) {
+            return;
+        }
+        let parked = self.engine.explain_wait(self.now, id);
+        let start = parked.as_ref().and_then(|parked| parked.expected_start);
+        assert!(
+            start.is_some_and(|at| at.since(self.now) <= YEAR),
+            "resumed, {parked:?}: {:?}",
             self.scenario
         );
     }

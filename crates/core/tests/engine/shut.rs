@@ -179,3 +179,24 @@ fn who_waits_for_a_person_reads_so_and_not_of_a_pause() {
     assert_eq!(parked.reason, WaitReason::Scope(Reason::Exhausted));
     assert_eq!(parked.expected_start, None);
 }
+
+#[test]
+fn a_scope_that_somebody_reopens_early_learns_nothing_from_the_time_that_was_named() {
+    const TEN_YEARS: u64 = 10 * 366 * 24 * 3_600;
+    // Seven calls are enough to measure a rate by.
+    let mut says = vec![Say::ok(); 7];
+    says.push(Say::wait(TEN_YEARS));
+    let mut world = World::new().saying(in_turn(says));
+    for _ in 0..8 {
+        world.submit(&read("ana"));
+        world.pass(secs(1));
+    }
+    world.decide(Choice::RaiseQuota).unwrap();
+    let later: Vec<ActionId> = (0..5)
+        .map(|_| world.submit(&read("ana").held(secs(3_600))))
+        .collect();
+    world.pass(secs(1_800));
+    for id in later {
+        assert_eq!(world.state(id), State::Succeeded, "{:?}", world.reply(id));
+    }
+}
