@@ -118,23 +118,22 @@ fn check_templates(bytes: &[u8]) {
     );
 }
 
-/// Writes some letters, digits and hyphens as their codes.
+/// Writes some letters, digits and hyphens as their codes; what is a code stays one.
 fn spell(path: &str, mut choice: u64) -> String {
     let mut spelt = String::new();
-    let mut bytes = path.bytes();
-    while let Some(byte) = bytes.next() {
+    let mut rest = path;
+    while let Some(first) = rest.chars().next() {
         choice = choice.rotate_left(5).wrapping_mul(0x2545_f491_4f6c_dd1d);
-        if byte == b'%' {
-            // What is a code already stays one.
-            spelt.push('%');
-            spelt.extend(bytes.by_ref().take(2).map(char::from));
-        } else if choice.is_multiple_of(4)
-            && (byte.is_ascii_alphanumeric() || b"-_~".contains(&byte))
-        {
-            spelt.push_str(&format!("%{byte:02X}"));
+        let digits = rest.get(1..3).filter(|_| first == '%');
+        let is_code = digits.is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let (unit, after) = rest.split_at(if is_code { 3 } else { first.len_utf8() });
+        let is_plain = first.is_ascii_alphanumeric() || "-_~".contains(first);
+        if is_plain && choice.is_multiple_of(4) {
+            spelt.push_str(&format!("%{:02X}", first as u32));
         } else {
-            spelt.push(char::from(byte));
+            spelt.push_str(unit);
         }
+        rest = after;
     }
     spelt
 }
