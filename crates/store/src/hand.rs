@@ -172,27 +172,33 @@ impl Hand {
 
     /// Brings the database up to date, inside the transaction.
     pub(crate) fn flush(&mut self, db: &Connection) -> Result<(), Error> {
-        for id in &self.changed_actions {
-            let Some(held) = self.actions.get_mut(id) else {
-                continue;
-            };
-            match held.change {
-                Change::None => {}
-                Change::Made(stamp) => action::insert(db, &held.row, stamp)?,
-                Change::Changed(stamp) => action::update(db, &held.row, stamp)?,
+        if !self.changed_actions.is_empty() {
+            let mut actions = action::Writing::to(db)?;
+            for id in &self.changed_actions {
+                let Some(held) = self.actions.get_mut(id) else {
+                    continue;
+                };
+                match held.change {
+                    Change::None => {}
+                    Change::Made(stamp) => actions.insert(&held.row, stamp)?,
+                    Change::Changed(stamp) => actions.update(&held.row, stamp)?,
+                }
+                held.change = Change::None;
             }
-            held.change = Change::None;
         }
-        for (key, account) in &self.changed_sends {
-            let Some(held) = self.sends.get_mut(key) else {
-                continue;
-            };
-            match held.change {
-                Change::None => {}
-                Change::Made(stamp) => attempt::insert(db, account, &held.row, stamp)?,
-                Change::Changed(stamp) => attempt::update(db, &held.row, stamp)?,
+        if !self.changed_sends.is_empty() {
+            let mut sends = attempt::Writing::to(db)?;
+            for (key, account) in &self.changed_sends {
+                let Some(held) = self.sends.get_mut(key) else {
+                    continue;
+                };
+                match held.change {
+                    Change::None => {}
+                    Change::Made(stamp) => sends.insert(account, &held.row, stamp)?,
+                    Change::Changed(stamp) => sends.update(&held.row, stamp)?,
+                }
+                held.change = Change::None;
             }
-            held.change = Change::None;
         }
         Ok(())
     }

@@ -39,6 +39,7 @@ mod sealed;
 pub mod store;
 pub mod sweep;
 mod tables;
+mod transaction;
 mod workkey;
 pub mod writer;
 

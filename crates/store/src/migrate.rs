@@ -9,13 +9,14 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::Error;
 
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_stops.sql"),
     include_str!("migrations/0003_exhausted.sql"),
     include_str!("migrations/0004_uncounted.sql"),
     include_str!("migrations/0005_blocks.sql"),
     include_str!("migrations/0006_units.sql"),
+    include_str!("migrations/0007_spare.sql"),
 ];
 
 /// The newest form that this program knows.

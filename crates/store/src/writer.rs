@@ -44,7 +44,7 @@ use rategov_core::event::Durability;
 use rategov_core::id::RecordSeq;
 use rategov_core::time::WallTime;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, TransactionBehavior, ffi};
+use rusqlite::{Connection, ErrorCode, ffi};
 
 use crate::apply::{Appender, Reject};
 use crate::entry::{Ack, CommitFailed, Entry, Source};
@@ -54,6 +54,7 @@ use crate::folder::{Lock, Watch};
 use crate::order::Order;
 use crate::queue::{AcksSink, Queue};
 use crate::sweep::sweep;
+use crate::transaction::Transaction;
 
 /// Most entries of one transaction.
 pub const BATCH_ENTRIES_MAX: usize = 256;
@@ -270,9 +271,7 @@ impl Writer {
 
     /// One transaction; on an error nothing of it is there.
     fn transact(&mut self, entries: &[Entry]) -> Result<Vec<Result<(), CommitFailed>>, Error> {
-        let tx = self
-            .db
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = Transaction::begin(&mut self.db)?;
         let mut outcomes = Vec::with_capacity(entries.len());
         for entry in entries {
             let outcome = match self.order.check(entry) {
@@ -410,7 +409,7 @@ fn marker(db: &mut Connection) -> Result<(), Error> {
 
 /// Writes the row whose content means nothing.
 fn touch(db: &mut Connection) -> rusqlite::Result<()> {
-    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = Transaction::begin(db)?;
     tx.prepare_cached("UPDATE meta SET sync_marker = sync_marker + 1 WHERE id = 1")?
         .execute(())?;
     tx.commit()

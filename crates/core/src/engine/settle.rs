@@ -201,6 +201,27 @@ impl Engine {
         self.dispatch(now);
     }
 
+    /// A stream that had begun well carries a refusal further on. What it says of the
+    /// limits holds as if it had come at the head; what becomes of the action is
+    /// decided at the body's end, for bytes of its answer have passed.
+    pub fn handle_late_refusal(
+        &mut self,
+        now: Moment,
+        mut chance: Chance,
+        id: ActionId,
+        attempt: AttemptNo,
+        facts: &Facts,
+    ) {
+        let open = self.actions.get(&id).and_then(|live| live.open);
+        let streaming = open.filter(|wire| wire.what == Open::Body(attempt));
+        let Some(wire) = streaming.filter(|_| !self.outbox.is_poisoned()) else {
+            return;
+        };
+        let changes = self.ledger.answered(now, chance.draw(), wire.permit, facts);
+        self.publish(now, &mut chance, changes);
+        self.dispatch(now);
+    }
+
     /// An instruction found nobody to carry it out. A grant counts as withdrawn and
     /// a look-up as unanswered: nothing of either left, and no seat may stay taken
     /// by a send that nobody makes. Whatever else nobody hears changes nothing.

@@ -14,7 +14,7 @@ use super::call::{Change, PermitId};
 use super::feedback::Refusal;
 use super::gate::Hold;
 use super::headers::Word;
-use super::scope::Seat;
+use super::scope::{ScopeLedger, Seat};
 use super::{Ledger, Permit};
 use crate::cost::{Cost, Dimension};
 use crate::estimate::Rejects;
@@ -91,6 +91,12 @@ impl Ledger {
             return Vec::new();
         };
         let mut changes = Vec::new();
+        let cost = self.permits.get(&id).map(|permit| permit.cost);
+        for seat in &seats {
+            if let (Some(ledger), Some(cost)) = (self.scopes.at_mut(seat.place), &cost) {
+                ledger.lose(cost);
+            }
+        }
         self.lose_probes(now, draw, id, &seats);
         for seat in &seats {
             self.publish(now, seat.place, &mut changes);
@@ -179,7 +185,13 @@ impl Ledger {
             self.sent(now, id);
         }
         let permit: &mut Permit = self.permits.get_mut(&id)?;
-        permit.settled = true;
+        if !std::mem::replace(&mut permit.settled, true) {
+            for seat in &permit.seats {
+                if let Some(ledger) = self.scopes.at_mut(seat.place) {
+                    ledger.settle(&permit.cost);
+                }
+            }
+        }
         let sent_at = permit.sent_at.unwrap_or(now);
         let calls = permit.cost.of(Dimension::Requests);
         Some((sent_at, calls, permit.seats.clone()))
@@ -272,7 +284,7 @@ impl Ledger {
         facts: &Facts,
         changes: &mut Vec<Change>,
     ) {
-        let hint = hint(facts);
+        let hint = hint(facts, self.scopes.at(seat.place));
         let hold = match (facts.meaning, hint) {
             (_, Some((hint, _))) => Hold::Hinted(hint),
             (Meaning::Billing, None) => Hold::Person,
@@ -408,13 +420,27 @@ fn is_refusal(meaning: Meaning) -> bool {
 /// How long the answer says to wait, and where it says so: the later of its
 /// `Retry-After` and the reset of a limit of which nothing is left. A limit
 /// with something left is not what refused.
-fn hint(facts: &Facts) -> Option<(Span, &'static str)> {
+fn hint(facts: &Facts, ledger: Option<&ScopeLedger>) -> Option<(Span, &'static str)> {
+    // The reset of a bucket says when all of it is back, and not when more is.
+    let is_of_bucket = |reading: &Reading| {
+        reading.refills || ledger.is_some_and(|ledger| ledger.is_bucket(reading))
+    };
+    let more_is_back = |reading: &Reading| {
+        let reset = reading.reset_after?;
+        match (is_of_bucket(reading), reading.limit) {
+            (true, limit) if facts.retry_after.is_none() => {
+                Some(reset.scale(1, limit.unwrap_or(1).max(1)))
+            }
+            (true, _) => None,
+            (false, _) => Some(reset),
+        }
+    };
     let exhausted = |reading: &&Reading| reading.remaining == Some(0);
     let reset = facts
         .readings
         .iter()
         .filter(exhausted)
-        .filter_map(|reading| Some((reading.reset_after?, reading.source)))
+        .filter_map(|reading| Some((more_is_back(reading)?, reading.source)))
         .max_by_key(|(reset, _)| *reset);
     let named = facts
         .retry_after

@@ -79,6 +79,7 @@ impl ScopeLedger {
         let limiter = &mut self.limiters[index];
         let retold = limiter.hear(now, word, reading.limit, in_flight);
         limiter.told.set_source(reading.source);
+        limiter.told.set_name(label_of(reading));
         let (limit, window) = (limiter.cap(), limiter.quota().window);
         let is_told = limiter.origin() == Origin::Header || retold;
         if is_told && limiter.told.is_worth_naming(limit, window) {
@@ -114,7 +115,9 @@ impl ScopeLedger {
         let is_declared = |limiter: &Limiter| {
             limiter.origin() == Origin::Declared
                 && limiter.dimension().word() == reading.dimension
-                && Some(limiter.quota().window) == reading.window
+                && reading
+                    .window
+                    .is_none_or(|window| window == limiter.quota().window)
         };
         let alike = |limiter: &&Limiter| limiter.label() == label || is_declared(limiter);
         let named = |limiter: &Limiter| {
@@ -123,6 +126,9 @@ impl ScopeLedger {
         let same_limit = |limiter: &Limiter| {
             reading.window.is_none() && Some(limiter.quota().limit) == reading.limit
         };
+        // A declared limit that was told under this name before has changed.
+        let same_name =
+            |limiter: &Limiter| reading.window.is_none() && limiter.told.is_called(label);
         let nameless = |limiter: &Limiter| reading.window.is_none() && !limiter.window_is_named();
         let find = |fits: &dyn Fn(&Limiter) -> bool| {
             self.limiters
@@ -131,12 +137,19 @@ impl ScopeLedger {
         };
         find(&named)
             .or_else(|| find(&same_limit))
+            .or_else(|| find(&same_name))
             .or_else(|| find(&nameless))
             .or_else(|| {
                 let says_which = reading.window.is_some() || reading.limit.is_some();
                 let only = self.limiters.iter().filter(alike).count() == 1;
                 (!says_which && only).then(|| find(&|_| true)).flatten()
             })
+    }
+
+    /// Whether what a reading is about was found to refill evenly.
+    pub(super) fn is_bucket(&self, reading: &Reading) -> bool {
+        self.limiter_of(reading)
+            .is_some_and(|index| self.limiters[index].bucket_is_told())
     }
 
     /// A limiter for a quota that only the headers know. A limit without its
@@ -235,12 +248,12 @@ impl ScopeLedger {
     /// What a refusal says about the limits: it was foreign use, or late on its
     /// way, or the declared shape is wrong, or the rate is unknown or too high.
     fn conclude(&mut self, now: Moment, sent_at: Moment, readings: &[Reading]) {
-        if self.is_explained(now, readings) {
+        if self.is_explained(now, sent_at, readings) {
             return;
         }
         for limiter in self.of_mut(Dimension::Requests) {
             if limiter.origin() == Origin::Header && limiter.told.remaining() != Some(0) {
-                limiter.told.contradict();
+                limiter.contradict();
             }
         }
         let verdicts: Vec<Verdict> = self
@@ -275,7 +288,7 @@ impl ScopeLedger {
     }
 
     /// Whether the refusal's own headers show that others used what is missing.
-    fn is_explained(&mut self, now: Moment, readings: &[Reading]) -> bool {
+    fn is_explained(&mut self, now: Moment, sent_at: Moment, readings: &[Reading]) -> bool {
         let stated = readings
             .iter()
             .filter(|reading| reading.limit.is_some() && reading.remaining.is_some());
@@ -284,8 +297,17 @@ impl ScopeLedger {
             .collect();
         about.into_iter().any(|index| {
             let limiter = &mut self.limiters[index];
-            let told = limiter.told.remaining() == Some(0) && limiter.origin() == Origin::Header;
-            told || 0 < limiter.told.foreign(now).units && limiter.told.explains()
+            let is_empty = limiter.told.remaining() == Some(0);
+            let told = is_empty && limiter.origin() == Origin::Header;
+            // Of a full quota nobody can say whether others took the last of it.
+            let others = 0 < limiter.told.foreign(now).units
+                || is_empty && limiter.may_have_bunched(now, sent_at);
+            let explained = told || others && limiter.told.explains();
+            if explained {
+                let (limit, window) = (limiter.cap(), limiter.quota().window);
+                limiter.told.widen_keep(now, limit, window);
+            }
+            explained
         })
     }
 

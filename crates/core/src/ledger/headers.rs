@@ -20,6 +20,11 @@
 //!
 //! What resets tell of a window that is not named is in [`super::resets`].
 //!
+//! Of a window that starts anew the **lowest** reading says how much is left, whatever
+//! overtook what on its way: see [`Told::fits`]. What others take between a reading and
+//! the arrival of the next call nobody tells; once a refusal showed that they do, some
+//! units are **kept** free for it.
+//!
 //! Calls overtake each other on their way, so a reading may not yet count some
 //! that left just before its call. Those within the spread of the way, as measured
 //! or as it may be ([`overtakes`]), are taken as not counted, which makes **left** too
@@ -103,29 +108,130 @@ pub(super) struct Told {
     named: Option<(u64, Span)>,
     /// Where the last reading came from, in words.
     source: &'static str,
+    /// How the last reading called it.
+    name: String,
     /// Foreign use that was announced.
     announced: u64,
     /// Refusals in a row that only foreign use could explain.
     explained: u32,
     /// Whether a call was refused although something was left.
     contradicted: bool,
+    /// Units left free for what others take before a call arrives, and until when.
+    keep: (u64, Moment),
+    /// The lowest reading of the window that ends then.
+    lowest: Option<(u64, Moment)>,
 }
 
 /// A window is news when it changed by this much, in percent.
 const WINDOW_NEWS_PERCENT: u64 = 25;
 /// Refusals that foreign use may explain before an accepted call must show it, too.
 const EXPLAINED_MAX: u32 = 2;
+/// Units that are left free for others at first; doubled by each refusal that others
+/// explain, up to this share of the limit.
+const KEEP_FIRST: u64 = 2;
+const KEEP_MOST_PERCENT: u64 = 10;
+/// So many windows after the last such refusal nothing is left free any more, within
+/// these bounds.
+const KEEP_WINDOWS: u64 = 30;
+const KEEP_FOR: (Span, Span) = (Span::from_secs(60), Span::from_secs(1_800));
 
 impl Told {
+    /// When the call left that the last reading answers.
+    pub(super) fn as_of(&self) -> Option<Moment> {
+        self.as_of
+    }
+
+    /// Whether a call was refused although something was left.
+    pub(super) fn is_contradicted(&self) -> bool {
+        self.contradicted
+    }
+
     /// Whether so much was left that `cost` more units after `taken` may go.
     pub(super) fn allows(&self, now: Moment, taken: u64, cost: u64) -> bool {
         !self.contradicted && self.left(now, taken).is_some_and(|left| cost <= left)
     }
 
+    /// Whether so much is left of a window that starts anew that `cost` more units may
+    /// go, with `unanswered` under way; else the moment at which it starts anew.
+    /// `None` if nothing is known of the window that runs.
+    ///
+    /// In such a window what is left only falls. So each call that was answered had
+    /// arrived when the lowest reading was taken, and only those that are under way
+    /// may be missing in it.
+    pub(super) fn fits(
+        &self,
+        now: Moment,
+        unanswered: u64,
+        cost: u64,
+    ) -> Option<Result<(), Moment>> {
+        let (lowest, ends) = self.lowest.filter(|(_, ends)| now < *ends)?;
+        match unanswered.saturating_add(cost) <= lowest {
+            true => Some(Ok(())),
+            false => Some(Err(ends)),
+        }
+    }
+
+    /// A call will never be answered, and may have used so many units.
+    pub(super) fn lose(&mut self, units: u64) {
+        if let Some((lowest, _)) = &mut self.lowest {
+            *lowest = lowest.saturating_sub(units);
+        }
+    }
+
+    /// A reading of a window that ends when it says, be it news or not. The window is
+    /// another one if it ends by more than half of its length later.
+    pub(super) fn note_lowest(&mut self, now: Moment, word: &Word, window: Span) {
+        let (Some(remaining), Some(reset)) = (word.remaining, word.reset_after) else {
+            return;
+        };
+        let (ends, half) = (now + reset, window.scale(1, 2));
+        self.lowest = match self.lowest {
+            Some((lowest, known)) if ends <= known + half => {
+                // One that is older says nothing about this window.
+                let is_same = known <= ends + half;
+                match is_same {
+                    true => Some((lowest.min(remaining), known.min(ends))),
+                    false => Some((lowest, known)),
+                }
+            }
+            _ => Some((remaining, ends)),
+        };
+    }
+
+    /// Units left free for what others take while a call is on its way.
+    pub(super) fn keep(&self, now: Moment) -> u64 {
+        let (units, until) = self.keep;
+        if now < until { units } else { 0 }
+    }
+
+    /// Until when units are left free.
+    pub(super) fn keeps_until(&self) -> Moment {
+        self.keep.1
+    }
+
+    /// Others are seen no more.
+    pub(super) fn forget_keep(&mut self) {
+        self.keep = (0, Moment::START);
+    }
+
+    /// Others took what a reading had left before the call was there.
+    pub(super) fn widen_keep(&mut self, now: Moment, limit: u64, window: Span) {
+        let most = (limit * KEEP_MOST_PERCENT / 100).max(1);
+        let wider = match self.keep(now) {
+            0 => KEEP_FIRST,
+            units => units.saturating_mul(2),
+        };
+        let lasts = window
+            .saturating_mul(KEEP_WINDOWS)
+            .clamp(KEEP_FOR.0, KEEP_FOR.1);
+        self.keep = (wider.min(most), now + lasts);
+    }
+
     /// A call was refused although something was left: there is another limit below
     /// this one, so what is left is no leave to go at once any more.
-    pub(super) fn contradict(&mut self) {
-        self.contradicted = true;
+    /// Returns whether that was known.
+    pub(super) fn contradict(&mut self) -> bool {
+        std::mem::replace(&mut self.contradicted, true)
     }
 
     /// What others used.
@@ -135,6 +241,12 @@ impl Told {
         } else {
             Foreign::default()
         }
+    }
+
+    /// What others used as far as the last reading shows it, which is counted elsewhere
+    /// from now on.
+    pub(super) fn adopt_foreign(&mut self) -> u64 {
+        std::mem::take(&mut self.foreign.units)
     }
 
     /// When more is back, as last told.
@@ -261,6 +373,18 @@ impl Told {
             self.named = Some((limit, window));
         }
         news
+    }
+
+    /// Whether the last reading called it so.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        !self.name.is_empty() && self.name == name
+    }
+
+    /// Remembers how a reading called it.
+    pub(super) fn set_name(&mut self, name: &str) {
+        if self.name != name {
+            name.clone_into(&mut self.name);
+        }
     }
 
     /// Where the last reading came from; empty if there was none.

@@ -12,6 +12,7 @@
 //! nothing of the dimension is never in its way.
 
 mod lessons;
+mod sharing;
 
 pub(super) use lessons::Verdict;
 
@@ -20,6 +21,8 @@ use super::call::{Origin, PermitId, Rate, Reason};
 use super::headers::Told;
 use super::pacer::Pacer;
 use super::shape::{Grounds, Largest, Shape};
+use super::tally::Promised;
+use super::trend::Trend;
 use super::window::Log;
 use crate::cost::Dimension;
 use crate::policy::Quota;
@@ -75,6 +78,11 @@ pub(super) struct Limiter {
     bucket: Option<Bucket>,
     pacer: Option<Pacer>,
     pub(super) told: Told,
+    trend: Trend,
+    /// Whether what is told is the bucket that is kept, and not a window beside it.
+    bucket_is_told: bool,
+    /// Units that others use per window, as far as starts are spaced for it.
+    others_told: Option<u64>,
 }
 
 impl Limiter {
@@ -95,6 +103,9 @@ impl Limiter {
             bucket: None,
             pacer: None,
             told: Told::default(),
+            trend: Trend::default(),
+            bucket_is_told: false,
+            others_told: None,
         };
         limiter.reshape(Moment::START);
         limiter
@@ -236,24 +247,30 @@ impl Limiter {
         Span::from_micros(per.as_micros().div_ceil(units))
     }
 
-    /// What stands in the way of `cost` units, with `reserved` granted and not
-    /// sent, and `taken` ever granted. O(log n).
+    /// What stands in the way of `cost` units beside what is under way. O(log n).
     pub(super) fn block(
         &self,
         now: Moment,
         cost: u64,
-        reserved: u64,
-        taken: u64,
+        promised: Promised,
     ) -> Option<(Reason, Moment)> {
         if cost == 0 {
             return None;
         }
-        if self.origin == Origin::Header && self.told.allows(now, taken, cost) {
+        let others = self.others(now);
+        let wanted = cost.saturating_add(others);
+        let fits = match self.window_is_told() {
+            true => self.told.fits(now, promised.unanswered, wanted),
+            false => None,
+        };
+        let is_leave = self.others_told.is_none() && self.told.allows(now, promised.taken, wanted);
+        if self.origin == Origin::Header && (fits == Some(Ok(())) || is_leave) {
             return None;
         }
         let quota = self
-            .quota_free_at(now, cost, reserved)
-            .max(self.told.dry_until());
+            .quota_free_at(now, cost, promised.reserved, others)
+            .max(self.told.dry_until())
+            .max(fits.and_then(Result::err).unwrap_or(now));
         let pace = self.pacer.as_ref().map_or(now, Pacer::free_at);
         if quota <= now && pace <= now {
             None
@@ -264,16 +281,12 @@ impl Limiter {
         }
     }
 
-    fn quota_free_at(&self, now: Moment, cost: u64, reserved: u64) -> Moment {
+    fn quota_free_at(&self, now: Moment, cost: u64, reserved: u64, others: u64) -> Moment {
         let foreign = self.told.foreign(now);
+        let reserved = reserved.saturating_add(others);
         if let Some(bucket) = &self.bucket {
-            let without_foreign = bucket.free_at(now, cost, reserved).max(foreign.until);
-            let promised = reserved.saturating_add(foreign.units);
-            let with_foreign = bucket.free_at(now, cost, promised);
-            return match 0 < foreign.units {
-                true => with_foreign.min(without_foreign),
-                false => with_foreign,
-            };
+            // What others took out of it is missing in it already.
+            return bucket.free_at(now, cost, reserved);
         }
         let spent = self.log.used(now);
         let taken = spent.saturating_add(foreign.units).saturating_add(reserved);
@@ -288,10 +301,15 @@ impl Limiter {
             .log
             .freed_at(now, need.saturating_sub(foreign.units))
             .max(foreign.until);
-        if 0 < foreign.units {
-            by_own.min(without_foreign)
-        } else {
-            by_own
+        let free_at = match 0 < foreign.units {
+            true => by_own.min(without_foreign),
+            false => by_own,
+        };
+        match free_at == Moment::NEVER && 0 < others {
+            // None of our own makes room for what others may take: that is a guess, and
+            // good for a while.
+            true => self.sharing_ends(),
+            false => free_at,
         }
     }
 
@@ -381,6 +399,7 @@ impl Limiter {
             spread: self.spread(),
             largest: self.largest.get(),
             misdeclared: self.misdeclared,
+            others: self.others_told.filter(|_| !self.bucket_is_told),
         }
     }
 

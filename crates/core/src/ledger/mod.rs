@@ -49,6 +49,7 @@ mod state;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod trend;
 mod window;
 
 use std::collections::BTreeMap;
@@ -343,6 +344,9 @@ impl Ledger {
             if let Some(ledger) = self.scopes.at_mut(seat.place) {
                 let taken = (&permit.held, &permit.counted);
                 let turn = (permit.priority, seat.turn);
+                if !permit.settled {
+                    ledger.settle(&permit.cost);
+                }
                 ledger.take_back(id, taken, permit.sent_at, turn);
                 self.rearm(now, seat.place);
             }

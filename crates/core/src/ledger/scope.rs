@@ -14,7 +14,7 @@ use super::headers::overtakes;
 use super::history::History;
 use super::limiter::{Limiter, Margins};
 use super::seats::Seats;
-use super::tally::Tally;
+use super::tally::{Promised, Tally};
 use crate::cost::{Amounts, Cost, Counted, Dimension};
 use crate::estimate::Pool;
 use crate::id::Scope;
@@ -183,17 +183,18 @@ impl ScopeLedger {
         let quotas = self.limiters.iter().filter_map(|limiter| {
             let dimension = limiter.dimension();
             let units = call.cost.of(dimension);
-            let (reserved, taken) = self.promised(dimension);
+            let promised = self.promised(dimension);
             // Each call reserves what is likely; together they may use more.
             let margin = match call.estimate {
                 Some(estimate) if 0 < units => self.pool.margin_with(estimate, dimension),
                 _ => 0,
             };
-            let (reserved, taken) = (
-                reserved.saturating_add(margin),
-                taken.saturating_add(margin),
-            );
-            limiter.block(now, units, reserved, taken)
+            let promised = Promised {
+                reserved: promised.reserved.saturating_add(margin),
+                taken: promised.taken.saturating_add(margin),
+                ..promised
+            };
+            limiter.block(now, units, promised)
         });
         let learnt = self
             .discovery
@@ -231,15 +232,15 @@ impl ScopeLedger {
         })
     }
 
-    /// Units of a dimension that are granted and not counted, and ever granted.
-    fn promised(&self, dimension: Dimension) -> (u64, u64) {
+    /// What of a dimension is under way.
+    fn promised(&self, dimension: Dimension) -> Promised {
         self.tally(dimension)
-            .map_or((0, 0), |tally| (tally.reserved(), tally.taken()))
+            .map_or_else(Promised::default, Tally::promised)
     }
 
     /// Units of a dimension that are granted and not counted.
     pub(super) fn reserved(&self, dimension: Dimension) -> u64 {
-        self.promised(dimension).0
+        self.promised(dimension).reserved
     }
 
     /// What is known of a dimension; `None` if no call used anything of it.
@@ -310,6 +311,21 @@ impl ScopeLedger {
             self.count(now, dimension, units, units, Counted::AtStart);
         }
         marks
+    }
+
+    /// The outcome of a granted call is in.
+    pub(super) fn settle(&mut self, cost: &Cost) {
+        for (dimension, units) in cost.iter() {
+            self.tally_mut(dimension).settle(units);
+        }
+    }
+
+    /// Nobody will say what became of a call that left: no reading need count it.
+    pub(super) fn lose(&mut self, cost: &Cost) {
+        for limiter in &mut self.limiters {
+            let units = cost.of(limiter.dimension());
+            limiter.told.lose(units);
+        }
     }
 
     /// Units that were granted count as spent from now on, as this many.

@@ -10,6 +10,7 @@
 //! | bucket, smaller | a start each `c/R + J − (B − c)/R` | 1/(1 + RJ/c − (B − c)/c) |
 //! | sliding counter, unknown | starts spaced by (Q − c)/(W + J), and the log | (1 − c/Q)·W/(W + J) |
 //! | any that was refused below its limit | as unknown, for good | the same |
+//! | sliding, counter, unknown, shared with others | as unknown, with what they leave of Q | that share |
 //!
 //! Example of the smaller bucket: 60 per 10 s with a burst of 1 and a spread of
 //! 200 ms: 167 + 200 − 0 = 367 ms. Source: our own derivation; the tests run each
@@ -45,6 +46,8 @@ pub(super) struct Grounds<'q> {
     pub(super) largest: u64,
     /// Whether a refusal proved the declared shape wrong.
     pub(super) misdeclared: bool,
+    /// Units that others use per window; `None` if nobody else is known to.
+    pub(super) others: Option<u64>,
 }
 
 impl Grounds<'_> {
@@ -56,10 +59,12 @@ impl Grounds<'_> {
         };
         match self.quota.kind {
             _ if self.misdeclared => paced(),
+            // Whoever sends evenly hears how others send.
+            WindowKind::Sliding if self.others.is_some() => paced(),
             WindowKind::Sliding | WindowKind::Fixed => Shape::Log,
             WindowKind::TokenBucket { burst } => match self.depth(burst) {
                 depth if self.largest.max(1) <= depth => Shape::Bucket {
-                    units: self.cap,
+                    units: self.ours(),
                     per: self.quota.window,
                     depth,
                 },
@@ -71,7 +76,7 @@ impl Grounds<'_> {
 
     /// Units and time of the pacer that is safe for this quota.
     pub(super) fn pace(&self) -> (u64, Span) {
-        let (cap, span) = (self.cap, self.span());
+        let (cap, span) = (self.ours(), self.span());
         // More than half of the quota at once can't be spaced against anything.
         let largest = self.largest.clamp(1, (cap / 2).max(1));
         let universal = match (cap, self.quota.kind) {
@@ -96,6 +101,12 @@ impl Grounds<'_> {
     /// Window and spread: the time for which a send counts.
     pub(super) fn span(&self) -> Span {
         self.quota.window + self.spread + TICK
+    }
+
+    /// What others leave.
+    fn ours(&self) -> u64 {
+        let least = (self.cap / 10).max(1);
+        self.cap.saturating_sub(self.others.unwrap_or(0)).max(least)
     }
 
     /// What is left of a bucket once the spread has bunched its calls.

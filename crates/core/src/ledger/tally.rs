@@ -19,12 +19,25 @@ use super::window::Log;
 use crate::cost::{Counted, Dimension};
 use crate::time::{Moment, Span};
 
+/// What of one dimension is under way in a scope.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Promised {
+    /// Units granted that do not count as sent yet.
+    pub(super) reserved: u64,
+    /// Units ever granted, less what was never sent.
+    pub(super) taken: u64,
+    /// Units of calls that are granted and whose outcome is not in.
+    pub(super) unanswered: u64,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     dimension: Dimension,
     reserved: u64,
     sent: u64,
+    /// Units of calls that are granted and whose outcome is not in.
+    unanswered: u64,
     /// Units counted at their start that may still be overtaken.
     recent: Log,
 }
@@ -36,6 +49,7 @@ impl Tally {
             dimension,
             reserved: 0,
             sent: 0,
+            unanswered: 0,
             recent: Log::new(OVERTAKES_MAX, u64::MAX),
         }
     }
@@ -43,6 +57,15 @@ impl Tally {
     /// What it counts.
     pub(super) fn dimension(&self) -> Dimension {
         self.dimension
+    }
+
+    /// What is under way.
+    pub(super) fn promised(&self) -> Promised {
+        Promised {
+            reserved: self.reserved,
+            taken: self.taken(),
+            unanswered: self.unanswered,
+        }
     }
 
     /// Units granted that do not count as sent yet.
@@ -58,6 +81,13 @@ impl Tally {
     /// Units are granted.
     pub(super) fn reserve(&mut self, units: u64) {
         self.reserved += units;
+        self.unanswered += units;
+    }
+
+    /// The outcome of a call is in that was granted with so many units.
+    pub(super) fn settle(&mut self, granted: u64) {
+        debug_assert!(granted <= self.unanswered, "what is settled was granted");
+        self.unanswered = self.unanswered.saturating_sub(granted);
     }
 
     /// Units that were granted will not be sent, or are counted with another amount.

@@ -34,6 +34,23 @@ fn source(place: &Place) -> &'static str {
     }
 }
 
+/// The smallest of the numbers that a proxy has joined; `None` inside if all of them
+/// say "not known". All of them must be numbers, and `1,000`, which can be one number
+/// or two, is neither.
+fn least_of(value: &str) -> Option<Option<u64>> {
+    if quantity::may_be_grouped(value) {
+        return None;
+    }
+    let mut least = None;
+    for member in value.split(',').map(str::trim) {
+        if !quantity::is_negative(member) {
+            let number = quantity::whole_below(member)?;
+            least = Some(least.map_or(number, |known: u64| known.min(number)));
+        }
+    }
+    Some(least)
+}
+
 /// One limit while its fields come in.
 pub(crate) struct Limit<'a> {
     dimension: &'a str,
@@ -110,10 +127,8 @@ impl<'a> Limit<'a> {
         match rule.what {
             What::Limit => self.take_limit(value)?,
             What::Remaining => {
-                for member in value.split(',').map(str::trim) {
-                    if !quantity::is_negative(member) {
-                        self.set_remaining(quantity::whole_below(member)?);
-                    }
+                if let Some(least) = least_of(value)? {
+                    self.set_remaining(least);
                 }
             }
             What::Used => self.used = self.used.max(Some(quantity::whole_above(value)?)),
@@ -149,12 +164,14 @@ impl<'a> Limit<'a> {
     fn take_limit(&mut self, value: &str) -> Option<()> {
         if let Some(limit) = quantity::whole_below(value) {
             self.set_limit(limit);
-        } else {
+        } else if !quantity::may_be_grouped(value) {
             let (limit, policies) = ietf::limit(value)?;
             self.set_limit(limit);
             self.policies.extend(policies);
             // A repeated field counts against the same bound.
             self.policies.truncate(READINGS_MAX);
+        } else {
+            return None;
         }
         Some(())
     }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! hint   = phrase value
-//! phrase = "retry after " / "retry in " / "try again in " / "reset at " / "resets at "
+//! phrase = "retry after " / "try again after " / "retry in " / "try again in "
+//!        / "reset at " / "resets at "
 //! value  = duration                  ; "1.9s", "10h17m5.7s"
 //!        / number SP unit-word       ; "55 seconds", "5 minutes"
 //!        / time [ SP "UTC" ]         ; "2026-01-01 05:00:00"
@@ -27,10 +28,12 @@ use crate::time::Span;
 enum Form {
     Duration,
     Time,
+    Either,
 }
 
-const PHRASES: [(&str, Form); 5] = [
-    ("retry after ", Form::Duration),
+const PHRASES: [(&str, Form); 6] = [
+    ("retry after ", Form::Either),
+    ("try again after ", Form::Either),
     ("retry in ", Form::Duration),
     ("try again in ", Form::Duration),
     ("reset at ", Form::Time),
@@ -44,9 +47,12 @@ pub(crate) fn wait(message: &str, clock: MessageClock, at: AnsweredAt) -> Option
         let mut words = message[start..]
             .split_ascii_whitespace()
             .map(without_punctuation);
+        let (first, second, third) = (words.next()?, words.next(), words.next());
+        let as_time = || time(first, second, third, clock, at);
         match form {
-            Form::Duration => duration(words.next()?, words.next()),
-            Form::Time => time(words.next()?, words.next(), words.next(), clock, at),
+            Form::Duration => duration(first, second),
+            Form::Time => as_time(),
+            Form::Either => duration(first, second).or_else(as_time),
         }
     });
     hints.max()
@@ -112,6 +118,7 @@ mod tests {
         for (message, ms) in [
             ("Please retry after 55 seconds.", 55_000),
             ("Please retry after 86400 seconds.", 86_400_000),
+            ("Please try again after 60 seconds.", 60_000),
             ("Rate limit reached. Please try again in 1.9s.", 1_900),
             ("Please try again in 250 ms", 250),
             ("Try again in 5 minutes, or ask for more.", 300_000),
@@ -131,6 +138,8 @@ mod tests {
             "Resets at 2026-01-01 05:00:00 UTC.",
             "Resets at 2026-01-01T05:00:00Z.",
             "Your quota will reset at 2026-01-01T06:00:00+01:00",
+            "User-rate limit exceeded.  Retry after 2026-01-01T05:00:00.000Z",
+            "Too many calls. Try again after 2026-01-01 05:00:00 UTC.",
         ];
         for message in certain {
             check(message, MessageClock::Unknown, Some(5 * 3_600_000));
@@ -146,6 +155,8 @@ mod tests {
             "Please retry after -5 seconds",
             "You have 30 seconds of quota.",
             "Resets at noon",
+            "Retry after 2026-01-01",
+            "Retry after the 2026-01-01T05:00:00Z release",
             "Resets at 05:00",
             "Resets at 2026-01-01",
             "try again in ",

@@ -164,9 +164,33 @@ fn micros(nanos: u128) -> Span {
     Span::from_micros(nanos.div_ceil(1_000).min(u128::from(u64::MAX)) as u64)
 }
 
+/// Whether digits stand in groups of three behind commas: `1,000` can be a thousand, or
+/// two numbers that a proxy has joined, so nobody can tell what it means.
+pub(crate) fn may_be_grouped(text: &str) -> bool {
+    let is_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    let Some((first, rest)) = text.split_once(',') else {
+        return false;
+    };
+    (1..=3).contains(&first.len())
+        && is_digits(first)
+        && rest
+            .split(',')
+            .all(|part| part.len() == 3 && is_digits(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_in_groups_of_three_may_be_one_number() {
+        for grouped in ["1,000", "12,500,000", "999,999"] {
+            assert!(may_be_grouped(grouped), "{grouped}");
+        }
+        for plain in ["1000", "5000,100", "1, 000", "7,6", "1,000k", ",000", ""] {
+            assert!(!may_be_grouped(plain), "{plain}");
+        }
+    }
     use proptest::prelude::*;
 
     fn us(us: u64) -> Option<Span> {

@@ -133,6 +133,39 @@ fn a_broken_stream_is_reported_and_not_restarted() {
 }
 
 #[test]
+fn a_refusal_late_in_a_stream_closes_its_scope_and_leaves_the_call_to_its_end() {
+    let facts = Facts::bare(200, Meaning::Ok);
+    let stream = Say::Stream(ms(100), facts, secs(30), BodyEnd::ErrorEvent);
+    let mut world = World::new().saying(in_turn(vec![stream]));
+    let streams = world.submit(&generation("ana"));
+    world.pass(secs(1));
+    let late = Facts {
+        retry_after: Some(secs(20)),
+        retry_source: Some("the provider's error body"),
+        ..Facts::bare(200, Meaning::RateLimited)
+    };
+    let (now, chance) = (world.now, world.chance());
+    world
+        .engine
+        .handle_late_refusal(now, chance, streams, 1, &late);
+    // Of an attempt that is not the open one nothing is believed.
+    let longer = Facts {
+        retry_after: Some(secs(900)),
+        ..late.clone()
+    };
+    let chance = world.chance();
+    world
+        .engine
+        .handle_late_refusal(now, chance, streams, 2, &longer);
+    let next = world.submit(&read("ben"));
+    world.settle();
+    let sent = world.sends(next)[0].since(now);
+    assert!(secs(20) <= sent && sent < secs(25), "{sent}");
+    assert_eq!(world.sends(streams).len(), 1, "its bytes have passed");
+    assert_eq!(world.row(streams).code, "stream_broken");
+}
+
+#[test]
 fn a_refusal_that_streams_frees_its_seat_at_once_and_is_repeated() {
     let policy = super::bounds::seats(1);
     let facts = Facts::bare(503, Meaning::Overloaded);

@@ -34,6 +34,7 @@ use rategov_core::engine::{BodyEnd, Chance, Engine, Leave, LookupReport, Output,
 use rategov_core::estimate::Usage;
 use rategov_core::event::{CancelledBy, Requested};
 use rategov_core::id::{Account, ActionId, AttemptNo};
+use rategov_core::observe::Facts;
 use rategov_core::tasks::{TaskBook, TaskKey};
 use rategov_core::time::{Draw, Moment};
 use rategov_store::{Attachment, Journal, JournalState, Payload, Store};
@@ -275,6 +276,20 @@ impl Driver {
         let now = self.0.clock.now();
         self.with(cell, |engine| {
             engine.handle_usage(now, action, attempt, usage)
+        });
+    }
+
+    /// A refusal came late, in an answer that streams on.
+    pub fn late_refusal(
+        &self,
+        cell: &Arc<Cell>,
+        action: ActionId,
+        attempt: AttemptNo,
+        facts: &Facts,
+    ) {
+        let now = self.0.clock.now();
+        self.with(cell, |engine| {
+            engine.handle_late_refusal(now, chance(), action, attempt, facts)
         });
     }
 

@@ -9,7 +9,7 @@
 //!
 //! Bounds: [`VALUES_MAX`] values, [`TEXT_BYTES_MAX`] bytes each.
 
-use rategov_core::observe::dialect::{Dialect, FieldRule, fill_name};
+use rategov_core::observe::dialect::{Dialect, fill_name};
 use rategov_core::observe::{BodyValue, dialect::Place};
 use serde_json::{Map, Value};
 
@@ -21,18 +21,26 @@ const VALUES_MAX: usize = 128;
 
 /// Whether a body can hold any of the dialect's values: a cheap look before a parse.
 pub(super) fn may_hold(body: &[u8], dialect: &Dialect) -> bool {
-    let first_name = |rule: &FieldRule| -> Option<Vec<u8>> {
-        let path = BodyPath::parse(rule.place.label())?;
-        path.first_name().map(|name| name.as_bytes().to_vec())
+    let mut before = None;
+    dialect.body_fields().iter().any(|rule| {
+        let name = BodyPath::first_name(rule.place.label());
+        // Rules of one object stand together; it is looked for once.
+        let is_another = before.replace(name) != Some(name);
+        is_another && name.is_none_or(|name| holds(body, name.as_bytes()))
+    })
+}
+
+/// Whether a body holds a word, whatever its case. Nearly every success is looked
+/// through for every word and holds none, so most bytes must cost next to nothing:
+/// only the places of the first letter are looked at.
+fn holds(body: &[u8], word: &[u8]) -> bool {
+    let Some(first) = word.first() else {
+        return true;
     };
-    let mut names: Vec<_> = dialect.body_fields().iter().map(first_name).collect();
-    names.dedup();
-    names.iter().any(|name| match name {
-        Some(name) => {
-            let mut parts = body.windows(name.len().max(1));
-            parts.any(|part| part.eq_ignore_ascii_case(name))
-        }
-        None => true,
+    let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
+    memchr::memchr2_iter(lower, upper, body).any(|at| {
+        let there = body.get(at..at + word.len());
+        there.is_some_and(|there| there.eq_ignore_ascii_case(word))
     })
 }
 
@@ -88,7 +96,8 @@ fn text_of(value: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rategov_core::observe::dialect::{MessageClock, What};
+    use proptest::prelude::*;
+    use rategov_core::observe::dialect::{FieldRule, MessageClock, What};
     use serde_json::json;
 
     fn dialect(rules: Vec<FieldRule>) -> Dialect {
@@ -158,5 +167,23 @@ mod tests {
         assert!(may_hold(br#"{"extensions":{}}"#, &dialect));
         assert!(!may_hold(br#"{"choices":[]}"#, &dialect));
         assert!(!may_hold(br#"{"extensions":{}}"#, &self::dialect(vec![])));
+        let two = vec![
+            rule("$.extensions.cost", What::Cost),
+            rule("$.Cost", What::Cost),
+        ];
+        assert!(may_hold(br#"{"cost":1}"#, &self::dialect(two)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_word_is_found_where_a_look_at_every_place_finds_it(
+            body in "[aAbB\"]{0,30}",
+            word in "[aAbB]{1,4}",
+        ) {
+            let (body, word) = (body.as_bytes(), word.as_bytes());
+            let mut places = body.windows(word.len());
+            let expected = places.any(|part| part.eq_ignore_ascii_case(word));
+            prop_assert_eq!(holds(body, word), expected);
+        }
     }
 }

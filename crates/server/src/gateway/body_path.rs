@@ -53,12 +53,16 @@ impl<'p> BodyPath<'p> {
             .then_some(BodyPath { steps })
     }
 
-    /// The first name on the way: a body that doesn't hold it holds no value.
-    pub fn first_name(&self) -> Option<&'p str> {
-        self.steps.iter().find_map(|step| match step {
-            Step::Name(name) => Some(*name),
-            Step::Index(_) | Step::Each => None,
-        })
+    /// The first name on the way of a path: a body that doesn't hold it holds no value.
+    /// Reads no further than that; `None` if there is none so far.
+    pub fn first_name(text: &'p str) -> Option<&'p str> {
+        let mut rest = text.strip_prefix('$')?;
+        loop {
+            match step(rest)? {
+                (Step::Name(name), _) => return Some(name),
+                (Step::Index(_) | Step::Each, after) => rest = after,
+            }
+        }
     }
 
     /// Whether the body itself is to be a list.
@@ -173,6 +177,16 @@ mod tests {
             (value.as_str(), beside.unwrap()["id"].as_str()),
             (Some("20"), Some("PerDay"))
         );
+    }
+
+    #[test]
+    fn the_first_name_of_a_path_is_found_behind_places_in_lists() {
+        let of = |path| BodyPath::first_name(path);
+        assert_eq!(of("$.error.details[*].retryDelay"), Some("error"));
+        assert_eq!(of("$[*][0]['odd name'].code"), Some("odd name"));
+        for path in ["$", "$[*]", "error", "$[x].error"] {
+            assert_eq!(of(path), None, "{path}");
+        }
     }
 
     #[test]

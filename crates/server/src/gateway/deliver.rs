@@ -8,6 +8,7 @@ use rategov_core::action::problem::Code;
 use rategov_core::engine::BodyEnd;
 use rategov_core::estimate::Seen;
 use rategov_core::id::EscalationId;
+use rategov_core::observe::Meaning;
 use rategov_core::time::Moment;
 use rategov_core::word::{Outcome, State};
 use tokio::sync::mpsc;
@@ -16,10 +17,12 @@ use super::answer::Answer;
 use super::evidence;
 use super::meter::Tap;
 use super::problem::Problem;
+use super::reading::Tongue;
 use super::refusals::STOPPED_SECONDS;
 use super::reply::{Broken, Context, Reply, ReplyBody};
 use super::run::{Held, Runner};
 use super::stream::Watch;
+use super::understand;
 use crate::fail;
 
 /// Frames on their way to a caller; a slow one slows its provider down.
@@ -89,7 +92,12 @@ impl Runner {
     ) -> BodyEnd {
         let context = self.context(state);
         let (frames, body) = mpsc::channel(FRAMES_IN_FLIGHT);
-        let Held { head, peeked, .. } = held;
+        let Held {
+            head,
+            peeked,
+            attempt,
+            ..
+        } = held;
         let mut watch = Watch::new(&head.headers);
         let reply = Reply::Upstream {
             status: head.status,
@@ -103,6 +111,7 @@ impl Runner {
         }
         for frame in peeked.into_frames() {
             watch.see(&frame);
+            self.hear_late(attempt, &mut watch);
             if self.pass_on(&frames, Ok(frame)).await.is_err() {
                 return BodyEnd::CallerGone;
             }
@@ -126,6 +135,7 @@ impl Runner {
             match next {
                 Some(Ok(frame)) => {
                     watch.see(&frame);
+                    self.hear_late(attempt, &mut watch);
                     if let (Some(tap), Some(piece)) = (tap.as_deref_mut(), frame.data_ref()) {
                         tap.see(piece);
                     }
@@ -140,6 +150,30 @@ impl Runner {
                 None if watch.saw_error() => return BodyEnd::ErrorEvent,
                 None => return BodyEnd::Complete,
             }
+        }
+    }
+
+    /// A refusal that a stream carries after its beginning holds its scope before the
+    /// caller has it, who would come back at once.
+    fn hear_late(&self, attempt: u16, watch: &mut Watch) {
+        let Some(said) = watch.take_said() else {
+            return;
+        };
+        let hidden = self.job.hidden();
+        let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
+        let tongue = Tongue {
+            dialect: &self.job.settings.dialect,
+            rules: &self.job.settings.errors,
+            hidden: &hidden,
+            arrived: self.driver.clock().wall(),
+        };
+        let Some(facts) = understand::late(&said, tongue) else {
+            return;
+        };
+        let meaning = facts.meaning;
+        if meaning.is_limit() || matches!(meaning, Meaning::Billing | Meaning::Overloaded) {
+            self.driver
+                .late_refusal(&self.cell, self.id(), attempt, &facts);
         }
     }
 

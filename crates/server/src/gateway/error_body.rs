@@ -20,8 +20,9 @@ use serde_json::Value;
 use super::body_fields;
 use super::error_shapes::{holds_error, of_error, string};
 
-/// Longest body that is read, in bytes.
-pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Longest body that is read, in bytes: a batch of twenty mails is one answer, and a
+/// refused member stands anywhere in it.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
 /// Longest text that is kept, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
 /// Shorter credentials are not looked for: they would cut words to pieces, and
@@ -174,7 +175,7 @@ pub(super) fn of_event(name: &str, data: &str, look: Look<'_>) -> Option<Said> {
 /// A cheap look before a parse: most successes do not hold the word as a name
 /// or value.
 fn mentions_error(body: &[u8]) -> bool {
-    body.windows(6).any(|part| part == b"\"error")
+    memchr::memmem::find(body, b"\"error").is_some()
 }
 
 fn plain_text(body: &[u8]) -> Option<ErrorText> {

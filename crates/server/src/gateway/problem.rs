@@ -18,6 +18,12 @@ pub const DOCUMENT_BASE: &str = "/governor/v1/errors/";
 
 /// `x-should-retry`, which the SDKs of OpenAI and Anthropic obey.
 pub const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+/// The same for Stripe's SDKs, which repeat 409 and 5xx and hear no wait at all: they
+/// are only ever told not to.
+pub(super) const STRIPE_SHOULD_RETRY: HeaderName = HeaderName::from_static("stripe-should-retry");
+/// The longest wait in seconds that SDKs of this family hear. A longer `Retry-After`
+/// most of their versions pass over, and come back within 8 s all the same.
+const HEARD_SECONDS_MAX: u64 = 60;
 /// Who speaks: `upstream` or `governor`.
 pub const SOURCE: HeaderName = HeaderName::from_static("rategov-source");
 /// What is safe to do next.
@@ -301,8 +307,16 @@ impl Problem {
         );
         headers.insert(SOURCE, HeaderValue::from_static("governor"));
         if let Some(should) = self.should_retry {
+            // Told to come back, they would do so long before the time.
+            let is_heard = self
+                .retry_after_seconds
+                .is_none_or(|wait| wait <= HEARD_SECONDS_MAX);
+            let should = should && is_heard;
             let word = if should { "true" } else { "false" };
             headers.insert(SHOULD_RETRY, HeaderValue::from_static(word));
+            if !should {
+                headers.insert(STRIPE_SHOULD_RETRY, HeaderValue::from_static(word));
+            }
         }
         if let Some(seconds) = self.retry_after_seconds {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -355,5 +369,15 @@ mod tests {
         assert_eq!(headers[header::RETRY_AFTER], "30");
         assert_eq!(headers[SHOULD_RETRY], "true");
         assert_eq!(headers[SOURCE], "governor");
+    }
+
+    #[test]
+    fn nobody_is_told_to_repeat_who_would_not_hear_the_wait() {
+        for (seconds, word) in [(60, "true"), (61, "false"), (86_400, "false")] {
+            let problem = Problem::of_action(Code::HoldExceeded).retry_after(Some(seconds));
+            let headers = problem.headers();
+            assert_eq!(headers[SHOULD_RETRY], word, "{seconds}");
+            assert_eq!(headers[header::RETRY_AFTER], seconds.to_string().as_str());
+        }
     }
 }

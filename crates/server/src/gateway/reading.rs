@@ -5,6 +5,7 @@
 //! | to a write | all of it, at most [`RESULT_BYTES_MAX`] |
 //! | an error | its first 64 KiB |
 //! | JSON of a known, small length | all of it: it may be an error under a 200 |
+//! | a JSON object of unknown length | the same, as far as it comes within 2 s and 64 KiB |
 //! | an event stream | until its first event, at most 2 s or 64 KiB |
 //! | anything else | nothing |
 //!
@@ -34,7 +35,8 @@ use super::understand::understood;
 pub const RESULT_BYTES_MAX: usize = 8 << 20;
 /// How much of an error, or of a stream's beginning, is looked at.
 const PEEK_BYTES_MAX: usize = 64 << 10;
-/// How long the first event of a stream is awaited.
+/// How long the first event of a stream is awaited, and the end of a body that does not
+/// say where it ends.
 const FIRST_EVENT_MAX: Duration = Duration::from_secs(2);
 
 /// The part of an answer's body that has been read.
@@ -84,6 +86,8 @@ enum Wanted {
     Nothing,
     UpTo(usize),
     FirstEvent,
+    /// The whole of an object, if it comes soon; a list streams on.
+    Object,
 }
 
 /// An answer, read as far as needed.
@@ -136,14 +140,26 @@ pub async fn read(
                 }
             }
             if status >= 400 || purpose == Purpose::Read || is_json(&head.headers) {
-                let plain = decoded(&head.headers, &peeked.whole());
+                let whole = peeked.whole();
+                let plain = decoded(&head.headers, &whole);
                 said = error_body::read(status, &plain, look);
+            }
+        }
+        Wanted::Object => {
+            let until = Instant::now() + FIRST_EVENT_MAX;
+            while body.end().is_none() && peeked.bytes < PEEK_BYTES_MAX {
+                let frame = tokio::time::timeout_at(until, take_frame(body, &mut peeked)).await;
+                let came = frame.unwrap_or(false);
+                if !came || !may_be_object(&decoded(&head.headers, &peeked.whole())) {
+                    break;
+                }
             }
         }
         Wanted::FirstEvent => {
             let until = Instant::now() + FIRST_EVENT_MAX;
             loop {
-                let plain = decoded(&head.headers, &peeked.whole());
+                let whole = peeked.whole();
+                let plain = decoded(&head.headers, &whole);
                 let opening = match body.end() {
                     Some(_) => sse_opening::opening_at_end(&plain, look),
                     None => sse_opening::opening(&plain, look),
@@ -164,6 +180,11 @@ pub async fn read(
             }
         }
     }
+    if wanted == Wanted::Object && body.end().is_some() {
+        let whole = peeked.whole();
+        let plain = decoded(&head.headers, &whole);
+        said = error_body::read(status, &plain, look);
+    }
     let fields: Vec<(&str, &[u8])> = head
         .headers
         .iter()
@@ -172,6 +193,8 @@ pub async fn read(
     let facts = understood(status, &fields, &said, tongue);
     let whole = body.end();
     let came = match whole {
+        // A body that is passed on in one piece would lose its trailers.
+        Some(_) if wanted == Wanted::Object && peeked.trailers.is_some() => Body::Open,
         None => Body::Open,
         Some(end) => end.body(end_mark(end, &head.headers, &peeked)),
     };
@@ -202,6 +225,7 @@ fn wanted(head: &http::response::Parts, purpose: Purpose) -> Wanted {
         .headers
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse().ok());
+    let is_open = length.is_none();
     let small = length.is_some_and(|length| length <= PEEK_BYTES_MAX as u64);
     match purpose {
         Purpose::Write if is_event_stream(&head.headers) => Wanted::UpTo(RESULT_BYTES_MAX),
@@ -209,8 +233,17 @@ fn wanted(head: &http::response::Parts, purpose: Purpose) -> Wanted {
         Purpose::Read if head.status.as_u16() >= 400 => Wanted::UpTo(PEEK_BYTES_MAX),
         Purpose::Read if is_event_stream(&head.headers) => Wanted::FirstEvent,
         Purpose::Read if is_json(&head.headers) && small => Wanted::UpTo(PEEK_BYTES_MAX),
+        Purpose::Read if is_json(&head.headers) && is_open => Wanted::Object,
         Purpose::Read => Wanted::Nothing,
     }
+}
+
+/// Whether what came until now can be the beginning of an object: blank lines are what
+/// some providers say while they think.
+fn may_be_object(plain: &[u8]) -> bool {
+    let mut bytes = plain.iter();
+    let first = bytes.find(|byte| !byte.is_ascii_whitespace());
+    first.is_none_or(|byte| *byte == b'{')
 }
 
 /// A body that only a close delimits counts as whole if it parses.
@@ -218,7 +251,8 @@ fn end_mark(end: BodyEnd, headers: &HeaderMap, peeked: &Peeked) -> EndMark {
     if end != BodyEnd::CloseDelimited {
         return EndMark::Missing;
     }
-    let plain = decoded(headers, &peeked.whole());
+    let whole = peeked.whole();
+    let plain = decoded(headers, &whole);
     match serde_json::from_slice::<serde::de::IgnoredAny>(&plain) {
         Ok(_) => EndMark::Seen,
         Err(_) => EndMark::Missing,
@@ -248,9 +282,9 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// A decoded copy of what was read, as far as it can be decoded; the bytes that
 /// are passed on stay as they are.
-fn decoded(headers: &HeaderMap, bytes: &[u8]) -> Vec<u8> {
-    decode::whole(headers, bytes, RESULT_BYTES_MAX as u64)
-        .map_or_else(|| bytes.to_vec(), Cow::into_owned)
+fn decoded<'b>(headers: &HeaderMap, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+    let whole = decode::whole(headers, bytes, RESULT_BYTES_MAX as u64);
+    whole.unwrap_or(Cow::Borrowed(bytes))
 }
 
 #[cfg(test)]
@@ -285,5 +319,39 @@ mod tests {
             "application/problem+json".parse().unwrap(),
         );
         assert!(is_json(&headers));
+    }
+
+    #[test]
+    fn a_body_that_does_not_say_its_length_is_read_if_it_can_be_an_error() {
+        let of = |kind: &str, length: Option<&str>| {
+            let mut response = http::Response::builder().header(header::CONTENT_TYPE, kind);
+            if let Some(length) = length {
+                response = response.header(header::CONTENT_LENGTH, length);
+            }
+            let (head, ()) = response.body(()).unwrap().into_parts();
+            wanted(&head, Purpose::Read)
+        };
+        assert_eq!(of("application/json", None), Wanted::Object);
+        assert_eq!(
+            of("application/json", Some("900")),
+            Wanted::UpTo(PEEK_BYTES_MAX)
+        );
+        assert_eq!(of("application/json", Some("9000000")), Wanted::Nothing);
+        assert_eq!(of("application/x-ndjson", None), Wanted::Nothing);
+        assert_eq!(of("text/event-stream", None), Wanted::FirstEvent);
+    }
+
+    #[test]
+    fn a_list_streams_on_and_an_object_is_awaited() {
+        for (plain, may) in [
+            ("", true),
+            ("\n\n \t\n", true),
+            ("\n{\"error\":", true),
+            ("[{\"candidates\":", false),
+            ("\"a\"", false),
+            ("\u{1f}\u{8b}", false),
+        ] {
+            assert_eq!(may_be_object(plain.as_bytes()), may, "{plain:?}");
+        }
     }
 }

@@ -168,10 +168,12 @@ fn add_context(headers: &mut HeaderMap, context: &Context) {
         }
     }
     if let Some(should) = context.should_retry {
-        let word = if should { "true" } else { "false" };
-        headers
-            .entry(problem::SHOULD_RETRY)
-            .or_insert(HeaderValue::from_static(word));
+        // Over the provider's own word, which knows nothing of what was repeated here.
+        let word = HeaderValue::from_static(if should { "true" } else { "false" });
+        if headers.contains_key(problem::STRIPE_SHOULD_RETRY) {
+            headers.insert(problem::STRIPE_SHOULD_RETRY, word.clone());
+        }
+        headers.insert(problem::SHOULD_RETRY, word);
     }
 }
 

@@ -68,6 +68,17 @@ fn without<'h>(hidden: &[&str], headers: &[(&'h str, &[u8])]) -> Option<Vec<(&'h
     Some(fields.collect())
 }
 
+/// What an error means that came late, as an event of a stream that had begun well.
+/// The head said nothing of it.
+pub(super) fn late(data: &str, tongue: Tongue<'_>) -> Option<Facts> {
+    let look = Look {
+        dialect: tongue.dialect,
+        hidden: tongue.hidden,
+    };
+    let said = error_body::of_event("error", data, look)?;
+    Some(understood(200, &[], &said, tongue))
+}
+
 /// What an answer means whose decoded body is here as a whole. Cost: one parse.
 pub fn understand(
     status: u16,

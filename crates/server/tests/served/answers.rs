@@ -186,3 +186,18 @@ async fn a_body_that_streamed_away_takes_no_room_while_its_write_is_asked_about(
     assert_eq!(budget.memory_used(), 0);
     world.governor.shut_down().await;
 }
+
+#[tokio::test]
+async fn trailers_follow_an_object_that_was_read_before_it_was_passed_on() {
+    const SAYS: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntrailer: x-sum\r\n\
+        transfer-encoding: chunked\r\nconnection: close\r\n\r\n7\r\n{\"a\":1}\r\n0\r\nx-sum: 7\r\n\r\n";
+    let world = World::new(Does::Says(SAYS)).await;
+    let head = "GET /raw/a HTTP/1.1\r\nhost: x\r\nconnection: close\r\nte: trailers\r\n\
+                authorization: Bearer k\r\n\r\n";
+    let heard = hear(&mut world.send(head).await).await;
+    assert!(
+        heard.ends_with("{\"a\":1}\r\n0\r\nx-sum: 7\r\n\r\n"),
+        "{heard}"
+    );
+    world.governor.shut_down().await;
+}

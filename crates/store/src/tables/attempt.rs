@@ -4,7 +4,7 @@
 use rategov_core::cost::Cost;
 use rategov_core::id::{Account, ActionId, AttemptNo};
 use rategov_core::record::{AttemptRow, SendKind};
-use rusqlite::{Connection, params};
+use rusqlite::{CachedStatement, Connection, params};
 
 use super::{join_scopes, split_scopes};
 use crate::clock::{Rebase, Stamp, Stamped};
@@ -60,37 +60,75 @@ pub(crate) fn read(columns: Columns<'_, '_>) -> Result<Stamped<AttemptRow>, Erro
     })
 }
 
-/// Puts a new send there.
-pub(crate) fn insert(
-    db: &Connection,
-    account: &Account,
-    attempt: &AttemptRow,
-    stamp: Stamp,
-) -> Result<(), Error> {
-    db.prepare_cached(
-        "INSERT INTO attempt (action, kind, n, account, opened_at, opened_wall,
+const INSERT: &str = "INSERT INTO attempt (action, kind, n, account, opened_at, opened_wall,
             scopes, requests, sent_at, certainty, outcome, status, boot, at, wall, units)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-    )?
-    .execute(params![
-        Col(attempt.action),
-        attempt.kind.text(),
-        attempt.attempt,
-        account.as_str(),
-        Col(attempt.opened_at),
-        Col(stamp.wall_of(attempt.opened_at)),
-        join_scopes(&attempt.scopes),
-        attempt.cost.calls(),
-        attempt.sent_at.map(Col),
-        attempt.certainty.map(Word::text),
-        attempt.outcome.map(Word::text),
-        attempt.status,
-        Col(stamp.boot),
-        Col(stamp.at),
-        Col(stamp.wall),
-        units(&attempt.cost)?,
-    ])?;
-    Ok(())
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+const UPDATE: &str =
+    "UPDATE attempt SET opened_at = ?4, sent_at = ?5, certainty = ?6, outcome = ?7,
+            status = ?8, boot = ?9, at = ?10, wall = ?11, units = ?12
+         WHERE action = ?1 AND kind = ?2 AND n = ?3";
+
+/// What rows of sends are written with, for all of a transaction.
+pub(crate) struct Writing<'db> {
+    insert: CachedStatement<'db>,
+    update: CachedStatement<'db>,
+}
+
+impl<'db> Writing<'db> {
+    pub(crate) fn to(db: &'db Connection) -> rusqlite::Result<Writing<'db>> {
+        Ok(Writing {
+            insert: db.prepare_cached(INSERT)?,
+            update: db.prepare_cached(UPDATE)?,
+        })
+    }
+
+    /// Puts a new send there.
+    pub(crate) fn insert(
+        &mut self,
+        account: &Account,
+        attempt: &AttemptRow,
+        stamp: Stamp,
+    ) -> Result<(), Error> {
+        self.insert.execute(params![
+            Col(attempt.action),
+            attempt.kind.text(),
+            attempt.attempt,
+            account.as_str(),
+            Col(attempt.opened_at),
+            Col(stamp.wall_of(attempt.opened_at)),
+            join_scopes(&attempt.scopes),
+            attempt.cost.calls(),
+            attempt.sent_at.map(Col),
+            attempt.certainty.map(Word::text),
+            attempt.outcome.map(Word::text),
+            attempt.status,
+            Col(stamp.boot),
+            Col(stamp.at),
+            Col(stamp.wall),
+            units(&attempt.cost)?,
+        ])?;
+        Ok(())
+    }
+
+    /// Writes what can change of a send that is there. When it was opened by the wall
+    /// clock stays as first written.
+    pub(crate) fn update(&mut self, attempt: &AttemptRow, stamp: Stamp) -> Result<(), Error> {
+        self.update.execute(params![
+            Col(attempt.action),
+            attempt.kind.text(),
+            attempt.attempt,
+            Col(attempt.opened_at),
+            attempt.sent_at.map(Col),
+            attempt.certainty.map(Word::text),
+            attempt.outcome.map(Word::text),
+            attempt.status,
+            Col(stamp.boot),
+            Col(stamp.at),
+            Col(stamp.wall),
+            units(&attempt.cost)?,
+        ])?;
+        Ok(())
+    }
 }
 
 /// What a send drew beside calls; nothing of most.
@@ -100,31 +138,6 @@ fn units(cost: &Cost) -> Result<Option<Vec<u8>>, Error> {
     }
     let bytes = encode_cost(cost).map_err(|error| Error::Corrupt(error.to_string()))?;
     Ok(Some(bytes))
-}
-
-/// Writes what can change of a send that is there. When it was opened by the wall
-/// clock stays as first written.
-pub(crate) fn update(db: &Connection, attempt: &AttemptRow, stamp: Stamp) -> Result<(), Error> {
-    db.prepare_cached(
-        "UPDATE attempt SET opened_at = ?4, sent_at = ?5, certainty = ?6, outcome = ?7,
-            status = ?8, boot = ?9, at = ?10, wall = ?11, units = ?12
-         WHERE action = ?1 AND kind = ?2 AND n = ?3",
-    )?
-    .execute(params![
-        Col(attempt.action),
-        attempt.kind.text(),
-        attempt.attempt,
-        Col(attempt.opened_at),
-        attempt.sent_at.map(Col),
-        attempt.certainty.map(Word::text),
-        attempt.outcome.map(Word::text),
-        attempt.status,
-        Col(stamp.boot),
-        Col(stamp.at),
-        Col(stamp.wall),
-        units(&attempt.cost)?,
-    ])?;
-    Ok(())
 }
 
 /// Places a send on this boot's clock and writes it back.
@@ -139,6 +152,6 @@ pub(crate) fn rebase(
     }
     row.opened_at = rebase.moment(stamp, row.opened_at);
     row.sent_at = row.sent_at.map(|at| rebase.moment(stamp, at));
-    update(db, &row, rebase.stamp())?;
+    Writing::to(db)?.update(&row, rebase.stamp())?;
     Ok(row)
 }

@@ -167,11 +167,13 @@ impl World {
 }
 
 /// The statements that lead from one form of the database to the next.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 6] = [
     include_str!("../../src/migrations/0001_journal.sql"),
     include_str!("../../src/migrations/0002_stops.sql"),
     include_str!("../../src/migrations/0003_exhausted.sql"),
     include_str!("../../src/migrations/0004_uncounted.sql"),
+    include_str!("../../src/migrations/0005_blocks.sql"),
+    include_str!("../../src/migrations/0006_units.sql"),
 ];
 
 /// The earlier forms of the database.

@@ -11,6 +11,7 @@
 use super::{Limiter, WIDENED_MAX};
 use crate::ledger::call::Origin;
 use crate::ledger::headers::{Own, Word, overtakes};
+use crate::ledger::trend::{Ours, Sight};
 use crate::policy::WindowKind;
 use crate::time::{Moment, Span};
 
@@ -40,10 +41,12 @@ impl Limiter {
         limit: Option<u64>,
         in_flight: u64,
     ) -> bool {
+        self.told.note_lowest(now, word, self.quota.window);
         if !self.told.is_news(word) {
             return false;
         }
         let before = (self.cap(), self.quota.clone());
+        self.see(now, word, limit);
         match (self.origin, limit) {
             (Origin::Header, limit) => {
                 self.quota.limit = limit.unwrap_or(self.quota.limit).max(1);
@@ -53,8 +56,10 @@ impl Limiter {
                     self.quota.kind = if self.told.resets.refills() {
                         WindowKind::TokenBucket { burst: limit }
                     } else {
-                        WindowKind::Unknown
+                        self.seen_kind()
                     };
+                } else if !matches!(self.quota.kind, WindowKind::TokenBucket { .. }) {
+                    self.quota.kind = self.seen_kind();
                 } else if word.refills
                     && self
                         .told
@@ -71,21 +76,73 @@ impl Limiter {
         }
         let changed = before != (self.cap(), self.quota.clone());
         if changed {
+            self.trend.begin_anew();
             self.reshape(now);
         }
+        self.bucket_is_told = self.tells_bucket(word);
         let (by_now, by_then) = self.own(now, word);
         let own = Own {
             by_now: by_now.saturating_add(in_flight),
             by_then: by_then.saturating_add(in_flight),
             // A declared quota is taken at its word until others are seen.
-            is_certain: self.origin == Origin::Declared && !self.told.is_shared(),
+            is_certain: self.origin == Origin::Declared
+                && !self.told.is_shared()
+                && self.told.keep(now) == 0,
         };
         let limit = limit.unwrap_or(self.quota.limit);
         self.told.take(now, word, own, limit, self.span());
-        if !self.window_is_named && !self.told.resets.refills() {
+        if self.bucket_is_told
+            && let Some(bucket) = &mut self.bucket
+        {
+            // It comes back like our own.
+            bucket.take(now, self.told.adopt_foreign());
+        }
+        let comes_back = self.told.resets.refills() || self.trend.starts_anew() == Some(false);
+        if !self.window_is_named && !comes_back {
             self.consider_dry(now, word);
         }
+        self.consider_others(now);
         changed
+    }
+
+    /// What changed since an earlier reading.
+    fn see(&mut self, now: Moment, word: &Word, limit: Option<u64>) {
+        let limit = limit.unwrap_or(self.quota.limit);
+        let Some(remaining) = word.remaining.filter(|_| !self.dimension().is_estimated()) else {
+            return;
+        };
+        let sight = Sight {
+            at: word.sent_at,
+            used: limit.saturating_sub(remaining),
+            reset_at: word.reset_after.map_or(Moment::NEVER, |reset| now + reset),
+        };
+        let ours = Ours {
+            log: &self.log,
+            limit,
+            window: self.quota.window,
+            overtakes: overtakes(self.margins.spread),
+            refills: self.bucket_is_told,
+        };
+        self.trend.see(sight, &ours);
+    }
+
+    /// Whether a reading tells of the bucket that is kept, and not of a window beside it.
+    fn tells_bucket(&self, word: &Word) -> bool {
+        match (self.origin, self.quota.kind) {
+            (Origin::Declared, WindowKind::TokenBucket { burst }) => {
+                burst == self.quota.limit
+                    && (word.refills || self.trend.starts_anew() == Some(false))
+            }
+            (_, kind) => matches!(kind, WindowKind::TokenBucket { .. }),
+        }
+    }
+
+    /// What readings showed of a window whose kind nobody named.
+    fn seen_kind(&self) -> WindowKind {
+        match self.trend.starts_anew() {
+            Some(true) if !self.told.is_contradicted() => WindowKind::Fixed,
+            _ => WindowKind::Unknown,
+        }
     }
 
     /// What of our own a reading may count that came now for a call of then: at most,
@@ -93,7 +150,7 @@ impl Limiter {
     fn own(&self, now: Moment, word: &Word) -> (u64, u64) {
         let then = now.min(word.sent_at + overtakes(self.margins.spread));
         match &self.bucket {
-            Some(bucket) if word.refills || self.told.resets.refills() => {
+            Some(bucket) if self.bucket_is_told => {
                 // What came back since may not have been back when it was read.
                 let most = bucket.missing(now) + bucket.refill(now.since(word.sent_at));
                 let since = self.log.used_within(now.since(then), now);
@@ -120,7 +177,7 @@ impl Limiter {
         if now < self.settles_at {
             return Some(Verdict::Weather);
         }
-        if self.is_paced() {
+        if self.is_paced_for_its_kind() {
             return None;
         }
         let late = self.may_have_bunched(now, sent_at);
@@ -136,9 +193,17 @@ impl Limiter {
         Some(Verdict::Wrong)
     }
 
+    /// A call was refused although something was left. Once that was so, starts were
+    /// spaced, and the next refusal says something about the rate.
+    pub(in crate::ledger) fn contradict(&mut self) {
+        if self.told.contradict() {
+            self.settles_at = Moment::START;
+        }
+    }
+
     /// The declared shape is wrong: from now on starts are spaced.
     pub(in crate::ledger) fn distrust(&mut self, now: Moment) {
-        if self.origin == Origin::Declared && !self.is_paced() {
+        if self.origin == Origin::Declared && !self.is_paced_for_its_kind() {
             self.misdeclared = true;
             // What looked late was the shape.
             self.widened = 0;
@@ -147,8 +212,14 @@ impl Limiter {
         }
     }
 
+    /// Whether starts are spaced, and not only for others.
+    fn is_paced_for_its_kind(&self) -> bool {
+        let for_others = self.quota.kind == WindowKind::Sliding && !self.misdeclared;
+        self.is_paced() && !for_others
+    }
+
     /// Whether a little more spread than was reckoned with explains a refusal.
-    fn may_have_bunched(&self, now: Moment, sent_at: Moment) -> bool {
+    pub(in crate::ledger) fn may_have_bunched(&self, now: Moment, sent_at: Moment) -> bool {
         let late = self.spread().saturating_mul(LATE_SPREADS);
         match (&self.bucket, self.quota.kind) {
             (Some(bucket), WindowKind::TokenBucket { burst }) => {

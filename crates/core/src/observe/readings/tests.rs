@@ -173,6 +173,34 @@ fn of_repeated_values_the_cautious_one_counts() {
 }
 
 #[test]
+fn of_joined_values_all_must_be_numbers_and_a_thousand_is_no_pair() {
+    for value in ["9, many", "1,000", "12,500,000", "9,"] {
+        let fields = [
+            ("x-ratelimit-limit", "60"),
+            ("x-ratelimit-remaining", value),
+        ];
+        let (readings, malformed) = lines(&tables::generic(), &fields);
+        assert_eq!(
+            readings,
+            ["-/60 - - requests (X-RateLimit header)"],
+            "{value}"
+        );
+        assert_eq!(malformed, ["x-ratelimit-remaining"], "{value}");
+    }
+    let grouped = [
+        ("x-ratelimit-limit", "1,000"),
+        ("x-ratelimit-remaining", "7"),
+    ];
+    let (readings, malformed) = lines(&tables::generic(), &grouped);
+    assert_eq!(readings, ["7/- - - requests (X-RateLimit header)"]);
+    assert_eq!(malformed, ["x-ratelimit-limit"]);
+    check(
+        &[("x-ratelimit-remaining", "-1, 7, 1000,6")],
+        &["6/- - - requests (X-RateLimit header)"],
+    );
+}
+
+#[test]
 fn a_moment_alone_is_kept_until_it_has_passed() {
     check(
         &[("x-ratelimit-reset", "55")],
