@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 
@@ -176,12 +177,14 @@ impl Search {
             .args(["-print_final_stats=1", "-verbosity=1"])
             .arg(&corpus)
             .stdin(Stdio::null());
+        let begun = Instant::now();
         let output = program
             .output()
             .with_context(|| format!("the program of `{target}` can't be started"))?;
         let said = String::from_utf8_lossy(&output.stderr);
         let mut figures = Figures::read(&said);
-        figures.seconds = seconds;
+        // A finding ends a turn early.
+        figures.seconds = begun.elapsed().as_secs();
         if !output.status.success() {
             figures.findings = 1;
             let lines: Vec<&str> = said.lines().collect();
