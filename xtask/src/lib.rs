@@ -2,9 +2,11 @@
 //!
 //! `cargo xtask test` prepares a machine and runs everything; `cargo xtask tidy`
 //! checks the rules that no compiler knows; `cargo xtask sim` runs the simulated
-//! world for given seeds; `cargo xtask bench` measures. Nothing here is part of the product.
+//! world for given seeds; `cargo xtask fuzz` searches for hostile inputs; `cargo xtask bench`
+//! measures. Nothing here is part of the product.
 
 pub mod bench;
+pub mod fuzz;
 pub mod needs;
 pub mod sim;
 pub mod steps;

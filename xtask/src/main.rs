@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use xtask::bench::Length;
 use xtask::test::Depth;
-use xtask::{bench, root, sim, test, tidy};
+use xtask::{bench, fuzz, root, sim, test, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -16,6 +16,8 @@ usage: cargo xtask COMMAND
   sim --seed N         run the simulated world once and print its trace
   sim --seeds A..B     run it for every seed from A up to, but not including, B
   sim --quotas [WORD…] judge the engine against every kind of limit; only trials whose names hold all words
+  fuzz [--minutes N] [TARGET…]
+                       search for inputs that break a reader, N minutes in total; wants nightly and cargo-fuzz
   bench [--quick]      measure the engine, and the gateway beside nginx and Envoy; writes docs/benchmarks.md
 ";
 
@@ -29,6 +31,10 @@ fn main() -> ExitCode {
         ["sim", "--quotas", words @ ..] => sim::judge(&root(), words),
         ["sim", rest @ ..] => match sim::Seeds::parse(rest) {
             Ok(seeds) => sim::run(&root(), seeds),
+            Err(mistake) => return misuse(&mistake),
+        },
+        ["fuzz", rest @ ..] => match fuzz::Plan::parse(rest) {
+            Ok(plan) => fuzz::run(&root(), &plan),
             Err(mistake) => return misuse(&mistake),
         },
         ["bench"] => bench::run(&root(), Length::Full),

@@ -145,6 +145,89 @@ fn no_secret_that_was_recorded_comes_out_again() {
     }
 }
 
+/// What nobody would write into a place, and a secret where a text can stand.
+fn odd_values() -> Vec<Value> {
+    let deep = (0..60).fold(json!("sk-canary-0123456789abcdef"), |inner, _| {
+        json!([inner])
+    });
+    vec![
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(429),
+        json!(1e308),
+        json!(u64::MAX),
+        json!(""),
+        json!("\u{1b}[31m\u{0}\n sk-canary-0123456789abcdef"),
+        json!("x".repeat(5_000)),
+        json!([]),
+        json!({}),
+        json!({"error": {"code": ["sk-canary-0123456789abcdef"], "message": -1}}),
+        json!({"authorization": "sk-canary-0123456789abcdef", "retry-after": ["1", 2, null]}),
+        deep,
+    ]
+}
+
+#[test]
+fn whatever_a_file_holds_it_is_read_or_refused_and_repeated_by_nobody() {
+    let good = json!({
+        "provider": "openai", "case": "c", "status": 429,
+        "headers": {"authorization": "sk-canary-0123456789abcdef"}, "body": null,
+    });
+    let mut answers = Vec::new();
+    for key in ["provider", "case", "headers", "body", "meaning"] {
+        for value in odd_values() {
+            let mut answer = good.clone();
+            answer[key] = value;
+            answers.push(answer);
+        }
+    }
+    let (code, meanings, said) = tested(&json!(answers), &[]);
+    assert!(code == 0 || code == 1, "{said}");
+    assert_eq!(
+        meanings.as_array().map(Vec::len),
+        Some(answers.len()),
+        "{said}"
+    );
+    // What is a name is shown; a secret that is one is nobody's to find.
+    let all = format!("{}{said}", without_names(&meanings));
+    assert!(
+        !all.contains("panicked") && !all.contains('\u{1b}'),
+        "{said}"
+    );
+    for file in [
+        json!({}),
+        json!([1]),
+        json!([{"status": "sk-canary-0123456789abcdef"}]),
+    ] {
+        let (code, _, said) = tested(&file, &[]);
+        assert_eq!(code, 1);
+        assert!(
+            said.contains("hint: ") && !said.contains("canary"),
+            "{said}"
+        );
+    }
+    let broken = rategov(
+        &["providers", "test", "-"],
+        "[{\"x\":\"sk-canary-0123456789abcdef\"",
+    );
+    let said = text(&broken.stderr);
+    assert_eq!(broken.status.code(), Some(1));
+    assert!(
+        said.contains("hint: ") && !said.contains("canary"),
+        "{said}"
+    );
+}
+
+/// The meanings without what the file calls its answers.
+fn without_names(meanings: &Value) -> String {
+    let meanings = meanings.as_array().into_iter().flatten();
+    let texts: Vec<String> = meanings.map(|it| it["meaning"].to_string()).collect();
+    let all = texts.concat();
+    assert!(!all.contains("sk-canary"), "{all}");
+    all
+}
+
 #[test]
 fn a_provider_of_the_configuration_is_read_as_it_is_configured() {
     let folder = tempfile::tempdir().unwrap();

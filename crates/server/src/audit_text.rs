@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Names and texts that callers or providers chose are quoted where they hold
-//! white space, and can't hold control characters.
+//! white space or control characters, which are escaped: nobody forges a line.
 
 use std::fmt::Write as _;
 
@@ -46,7 +46,8 @@ struct Text<'t> {
 impl Text<'_> {
     fn pair(&mut self, name: &str, value: impl std::fmt::Display) {
         let value = value.to_string();
-        let quoted = value.is_empty() || value.contains(char::is_whitespace) || value.contains('"');
+        let is_odd = |c: char| c.is_whitespace() || c.is_control() || c == '"';
+        let quoted = value.is_empty() || value.contains(is_odd);
         let _ = if quoted {
             write!(self.out, " {name}={value:?}")
         } else {
@@ -302,5 +303,38 @@ fn seconds(span: Span) -> String {
     match span.as_micros() % 1_000_000 {
         0 => span.as_secs_ceil().to_string(),
         _ => format!("{:.3}", span.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rategov_core::id::{ActionId, RecordSeq};
+    use rategov_store::Source;
+
+    #[track_caller]
+    fn check(by: &str, expected: &str) {
+        let joined = Event::Joined {
+            action: ActionId(7),
+            by: by.to_owned(),
+        };
+        let fact = Fact {
+            source: Source::Tasks,
+            seq: RecordSeq(1),
+            at: Moment::START,
+            wall: WallTime::from_secs(0),
+            event: joined,
+        };
+        let expected = format!("00:00:00 {:<WORD_WIDTH$} by={expected}", "joined");
+        assert_eq!(line(&fact), expected);
+    }
+
+    #[test]
+    fn what_could_forge_a_line_or_paint_a_terminal_is_escaped() {
+        check("key", "key");
+        check("a key", "\"a key\"");
+        check("a\n00:00:00 decided", "\"a\\n00:00:00 decided\"");
+        check("\u{1b}[31m", "\"\\u{1b}[31m\"");
+        check("\u{9b}31m", "\"\\u{9b}31m\"");
     }
 }

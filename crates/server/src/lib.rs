@@ -11,6 +11,8 @@ pub mod auth;
 pub mod config;
 mod departure;
 pub mod documents;
+#[doc(hidden)]
+pub mod doors;
 pub mod driver;
 pub mod fail;
 pub mod gateway;

@@ -28,6 +28,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "rategov-sim",
         ],
     ),
+    (
+        "rategov-fuzz",
+        &[
+            "rategov-audit",
+            "rategov-core",
+            "rategov-server",
+            "rategov-store",
+        ],
+    ),
     ("rategov-bench", &["rategov-core"]),
     ("xtask", &[]),
 ];

@@ -35,8 +35,9 @@ impl ErrorCode {
 
     /// A text in the form in which codes are compared; `None` if nothing is left of it.
     pub fn normalised(text: &str) -> Option<ErrorCode> {
-        let text = text.trim();
-        (!text.is_empty()).then(|| ErrorCode(shorten(&text.to_lowercase(), CODE_BYTES_MAX)))
+        let printable = shorten(&text.trim().to_lowercase(), CODE_BYTES_MAX);
+        let code = printable.trim();
+        (!code.is_empty()).then(|| ErrorCode(code.to_owned()))
     }
 
     /// As text.
@@ -223,5 +224,14 @@ mod tests {
         assert_eq!(code.as_str().len(), CODE_BYTES_MAX);
         let code = ErrorCode::normalised(&format!("x{}", "é".repeat(200))).unwrap();
         assert_eq!(code.as_str().len(), CODE_BYTES_MAX - 1);
+    }
+
+    #[test]
+    fn a_code_is_its_own_code() {
+        let code = |text: &str| ErrorCode::normalised(text).map(|code| code.0);
+        assert_eq!(code("\u{1}Slow\u{7f} "), Some("slow".to_owned()));
+        assert_eq!(code(" \u{1}\n"), None);
+        let long = format!("{} x", "a".repeat(CODE_BYTES_MAX - 1));
+        assert_eq!(code(&long), Some("a".repeat(CODE_BYTES_MAX - 1)));
     }
 }

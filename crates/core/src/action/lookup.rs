@@ -24,6 +24,10 @@ pub const PAUSE_MAX: Span = Span::from_secs(60);
 /// Shortest pause, also where the provider's settle time is zero or not stated.
 pub const PAUSE_MIN: Span = Span::from_millis(250);
 
+/// Longest wait that a provider may ask for between two look-ups. What became of a
+/// write is not left open for longer without anybody's knowledge.
+pub const HINT_MAX: Span = Span::from_secs(3_600);
+
 /// What a look-up brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -82,6 +86,8 @@ pub enum Blind {
     StillRunning,
     /// The look-ups themselves failed.
     NoAnswer,
+    /// The provider asks to stay away for longer than anybody leaves it open.
+    TurnedAway,
 }
 
 impl Blind {
@@ -94,6 +100,7 @@ impl Blind {
             Blind::TooEarly => "the look-ups were used up before the last copy could have arrived",
             Blind::StillRunning => "the provider still works on it",
             Blind::NoAnswer => "the look-ups themselves failed",
+            Blind::TurnedAway => "the provider lets nobody look it up for more than an hour",
         }
     }
 }
@@ -137,6 +144,9 @@ pub fn learn(
         return Learned::CannotKnow(blind);
     }
     let not_before = match found {
+        Found::NoAnswer {
+            retry_after: Some(hint),
+        } if HINT_MAX < hint => return Learned::CannotKnow(Blind::TurnedAway),
         Found::NoAnswer {
             retry_after: Some(hint),
         } => next(lookup, so_far, now).max(now + hint),
@@ -272,6 +282,18 @@ mod tests {
             },
         );
         check(told, 10, 5, Learned::CannotKnow(Blind::NoAnswer));
+    }
+
+    #[test]
+    fn nobody_is_left_in_doubt_for_as_long_as_a_provider_likes() {
+        let told = |span| Found::NoAnswer {
+            retry_after: Some(span),
+        };
+        let not_before = at(10) + HINT_MAX;
+        check(told(HINT_MAX), 10, 1, Learned::AskAgain { not_before });
+        let blind = Learned::CannotKnow(Blind::TurnedAway);
+        check(told(HINT_MAX + Span::from_micros(1)), 10, 1, blind);
+        check(told(Span::MAX), 10, 1, blind);
     }
 
     #[test]

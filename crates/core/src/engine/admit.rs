@@ -98,8 +98,7 @@ impl Engine {
     /// `Join`, `Refuse`, or `Grant` after an optional `Parked`.
     ///
     /// Cost: O(log n) in the calls that wait.
-    pub fn handle_submit(&mut self, now: Moment, chance: Chance, submit: Submit) {
-        let _ = chance;
+    pub fn handle_submit(&mut self, now: Moment, mut chance: Chance, submit: Submit) {
         let mut requested = Arc::clone(&submit.requested);
         match self.kinship(now, &submit) {
             Kinship::New => {}
@@ -121,12 +120,14 @@ impl Engine {
         live.task = submit.task;
         if let Err(refusal) = self.admissible(now, &live) {
             self.keep_place(&live, refusal.retry_at);
+            self.consider_refusal(now, &mut chance, &refusal);
             return self.turn_away(now, &requested, refusal);
         }
         let seq = self.admit(now, live);
         let id = requested.action;
         self.dispatch(now);
         self.announce_wait(now, id, seq);
+        self.consider_waits(now, &mut chance);
     }
 
     /// Takes a new action in hand: its record, its timers, its place in the

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::dispatch::call_of;
 use super::live::{Live, Open};
-use super::outlook::Line;
+use super::outlook::{Line, Wait};
 use super::output::{Parked, WaitReason};
 use crate::id::{Account, ActionId, Scope};
 use crate::ledger::ScopeState;
@@ -100,8 +100,20 @@ impl Engine {
         };
         let spaced = self.ways(now).spaced(&call);
         let wait = self.wait_of(now, &call, line);
+        // Of what stands in the way of it the last is named: who waits for a person must
+        // not read that a moment's patience is enough.
+        let of_a_scope = |wait: &Wait| matches!(wait.reason, WaitReason::Scope(_));
+        let outlasts = |wait: &Wait, spaced: Moment| {
+            of_a_scope(wait) && wait.until.is_none_or(|until| spaced < until)
+        };
         let (reason, scope) = match (&wait, &spaced) {
+            (Some(wait), _) if of_a_scope(wait) && wait.until.is_none() => {
+                (wait.reason, wait.scope.clone())
+            }
             _ if now < ready_at => (WaitReason::Backoff, own),
+            (Some(wait), Some((_, until))) if outlasts(wait, *until) => {
+                (wait.reason, wait.scope.clone())
+            }
             (_, Some((scope, _))) => (WaitReason::Spacing, scope.clone()),
             (Some(wait), None) => (wait.reason, wait.scope.clone()),
             (None, None) => (WaitReason::Turn, own),

@@ -205,7 +205,10 @@ impl Engine {
             (Reason::Closed | Reason::Exhausted, until) => Some(until + self.pulse.service()),
             (_, until) if until < Moment::NEVER => Some(until),
             // A seat, or the probe's answer.
-            _ => Some(now + self.pulse.service()),
+            (Reason::Concurrency | Reason::Reserved | Reason::Probing, _) => {
+                Some(now + self.pulse.service())
+            }
+            _ => None,
         }
     }
 

@@ -7,7 +7,7 @@
 
 use super::Engine;
 use super::input::Chance;
-use super::output::Output;
+use super::output::{Output, Refusal};
 use super::timers::Timer;
 use crate::action::breaker::Path;
 use crate::action::budget::RefusalWindow;
@@ -19,13 +19,18 @@ use crate::id::{ActionId, Endpoint, EscalationId, Scope};
 use crate::ledger::Change;
 use crate::record::EscalationRow;
 use crate::tasks::TaskKey;
-use crate::time::Moment;
-use crate::word::{State, Trigger};
+use crate::time::{Moment, Span};
+use crate::word::{Mode, State, Trigger};
 
 /// Most open questions about scopes; those about actions are bounded by the actions.
 const QUESTIONS_MAX: usize = 10_000;
 /// Scopes whose refusals are counted; the one that was refused longest ago is forgotten.
 pub(super) const REFUSED_SCOPES_MAX: usize = 1_000;
+
+/// Beyond this a hold is for a person to know, whatever it comes from.
+const HELD_FOR_A_PERSON: Span = Span::from_secs(3_600);
+/// Beyond this a wait for quota is, too: the longest window that is documented is a month.
+const WAITED_FOR_A_PERSON: Span = Span::from_secs(32 * 24 * 3_600);
 
 impl Engine {
     /// Asks a person about an action.
@@ -140,7 +145,83 @@ impl Engine {
                 let scope = scope.clone();
                 self.ask_about_scope(now, chance, scope, Trigger::LimitMisconfigured, &why);
             }
+            // Whoever asked for it, and for whatever reason.
+            Change::Mode {
+                scope,
+                to: Mode::Closed,
+                why,
+                next_allowed_at,
+                ..
+            } => {
+                let until = next_allowed_at.unwrap_or(Moment::NEVER);
+                self.ask_about_hold(now, chance, scope, until, why);
+            }
+            Change::Held { scope, why, until } => {
+                self.ask_about_hold(now, chance, scope, *until, why);
+            }
             _ => {}
+        }
+    }
+
+    /// Asks a person about a hold that nobody would bear.
+    fn ask_about_hold(
+        &mut self,
+        now: Moment,
+        chance: &mut Chance,
+        scope: &Scope,
+        until: Moment,
+        why: &str,
+    ) {
+        let held = until.since(now);
+        if HELD_FOR_A_PERSON < held {
+            // The same question as an action would ask whose answer is handed back.
+            let (trigger, why) = match until {
+                Moment::NEVER => (
+                    Trigger::QuotaExhausted,
+                    format!("it is held until somebody resumes it: {why}"),
+                ),
+                _ => (
+                    Trigger::WaitBeyondDeadline,
+                    format!("it is held for {held}: {why}"),
+                ),
+            };
+            self.ask_about_scope(now, chance, scope.clone(), trigger, &why);
+        }
+    }
+
+    /// Asks a person about what nobody waits for: a call is refused until then.
+    pub(super) fn consider_refusal(&mut self, now: Moment, chance: &mut Chance, refusal: &Refusal) {
+        if let Some(at) = refusal.retry_at {
+            self.ask_about_wait(now, chance, &refusal.scope, at, &refusal.why);
+        }
+    }
+
+    /// The same where calls wait, and nothing is out that could change anything.
+    pub(super) fn consider_waits(&mut self, now: Moment, chance: &mut Chance) {
+        // Cheap, because it is asked at every call and answer.
+        let something_is_out = 0 < self.ledger.open();
+        if something_is_out || self.wake.since(now) <= WAITED_FOR_A_PERSON {
+            return;
+        }
+        let first = self.asks.values().next().copied();
+        if let Some(parked) = first.and_then(|id| self.explain_wait(now, id)) {
+            let until = parked.expected_start.unwrap_or(Moment::NEVER);
+            let why = format!("calls wait: {}", parked.reason.word());
+            self.ask_about_wait(now, chance, &parked.scope, until, &why);
+        }
+    }
+
+    fn ask_about_wait(
+        &mut self,
+        now: Moment,
+        chance: &mut Chance,
+        scope: &Scope,
+        until: Moment,
+        why: &str,
+    ) {
+        if WAITED_FOR_A_PERSON < until.since(now) {
+            let trigger = Trigger::WaitBeyondDeadline;
+            self.ask_about_scope(now, chance, scope.clone(), trigger, why);
         }
     }
 

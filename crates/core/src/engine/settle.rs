@@ -158,6 +158,7 @@ impl Engine {
         }
         self.let_go_if_over(now, id);
         self.dispatch(now);
+        self.consider_waits(now, &mut chance);
     }
 
     /// The body of an answer that streamed on has ended: the seat is free.

@@ -335,7 +335,8 @@ impl ScopeLedger {
                 nth: lesson.nth,
             },
         };
-        let measured = self.history.measure(lesson.opens, proof);
+        // A person may have opened it earlier than the provider said.
+        let measured = self.history.measure(lesson.opens.min(now), proof);
         match (&mut self.discovery, measured) {
             (Some(discovery), measured) => {
                 discovery.lose(now, lesson.refused_at, measured, lesson.hinted);

@@ -8,6 +8,9 @@
 //! A bucket says when it will be *full* ([`What::Full`]), which is not a window;
 //! the reading says so, and the ledger concludes the window from several.
 //!
+//! A window or reset beyond a year is no value either: no provider has such a limit,
+//! and whoever believed in it would send nothing that could ever correct it.
+//!
 //! A bucket of points may say what a call asks for and how fast points come
 //! back. Worked (Shopify): 202 asked, 118 there, 50 a second restored: the call
 //! fits after (202 − 118) / 50 = 1.68 s.
@@ -136,9 +139,17 @@ impl<'a> Limit<'a> {
                 self.set_limit(limit);
                 self.set_remaining(limit.saturating_sub(used));
             }
-            What::Reset => self.reset = self.reset.max(Some(rule.unit.span(value, at)?)),
-            What::Full => self.full = self.full.max(Some(rule.unit.span(value, at)?)),
-            What::Window => self.window = Some(rule.unit.span(value, at)?),
+            What::Reset => {
+                self.reset = self
+                    .reset
+                    .max(Some(rule.unit.span(value, at).and_then(meant)?))
+            }
+            What::Full => {
+                self.full = self
+                    .full
+                    .max(Some(rule.unit.span(value, at).and_then(meant)?))
+            }
+            What::Window => self.window = Some(rule.unit.span(value, at).and_then(meant)?),
             // A decimal number, and a span counts in millionths as well.
             What::Restore => {
                 self.restore = Some(quantity::span(value, Scale::Seconds)?.as_micros());
@@ -235,4 +246,10 @@ impl<'a> Limit<'a> {
         let micros = micros.div_ceil(u128::from(rate));
         Some(Span::from_micros(micros.min(u128::from(u64::MAX)) as u64))
     }
+}
+
+/// A span of a limit, if it can be meant. A month is the longest that is documented.
+pub(crate) fn meant(span: Span) -> Option<Span> {
+    const LONGEST: Span = Span::from_secs(366 * 24 * 3_600);
+    (span <= LONGEST).then_some(span)
 }

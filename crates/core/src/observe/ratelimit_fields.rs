@@ -29,6 +29,7 @@
 //! the same size, if exactly one has it: of `5000, 1000;w=3600, 5000;w=86400`
 //! the limit 5000 is the daily one, and 1000 an hour stands beside it.
 
+use super::limit::meant;
 use super::structured::{self, Bare, Item};
 use super::{Reach, Reading};
 use crate::time::Span;
@@ -101,13 +102,13 @@ pub(crate) fn states(text: &str) -> Option<Vec<State>> {
         name: None,
         limit: number("limit"),
         remaining: number("remaining"),
-        reset: number("reset").map(Span::from_secs),
+        reset: number("reset").map(Span::from_secs).and_then(meant),
     };
     (state.limit.is_some() || state.remaining.is_some()).then(|| vec![state])
 }
 
 fn policy(item: &Item) -> Option<Policy> {
-    let window = item.parameter("w").and_then(natural).map(Span::from_secs);
+    let window = item.parameter("w").and_then(span);
     let (name, quota) = match &item.value {
         Bare::Integer(n) => (None, u64::try_from(*n).ok()?),
         Bare::Text(name) => (Some(clip(name)), item.parameter("q").and_then(natural)?),
@@ -137,9 +138,14 @@ fn state(item: &Item) -> Option<State> {
         name: Some(clip(name)),
         limit: item.parameter("q").and_then(natural),
         remaining,
-        reset: item.parameter("t").and_then(natural).map(Span::from_secs),
+        reset: item.parameter("t").and_then(span),
     };
     (state.remaining.is_some() || state.reset.is_some()).then_some(state)
+}
+
+/// Seconds; what nobody can mean is as good as not there.
+fn span(value: &Bare) -> Option<Span> {
+    meant(Span::from_secs(natural(value)?))
 }
 
 fn natural(value: &Bare) -> Option<u64> {

@@ -20,7 +20,7 @@ use http::{HeaderMap, header};
 const PRIVATE_ENDINGS: [&str; 5] = [".localhost", ".internal", ".local", ".lan", ".home.arpa"];
 
 /// Whether a request comes from a page that has no business here.
-pub(super) fn is_foreign_page(headers: &HeaderMap, listener: SocketAddr) -> bool {
+pub(crate) fn is_foreign_page(headers: &HeaderMap, listener: SocketAddr) -> bool {
     let text = |name: &str| {
         let value = headers
             .get(name)
@@ -32,7 +32,8 @@ pub(super) fn is_foreign_page(headers: &HeaderMap, listener: SocketAddr) -> bool
         None => text("sec-fetch-site").as_deref() == Some("cross-site"),
     };
     let rebound = listener.ip().is_loopback()
-        && text(header::HOST.as_str()).is_some_and(|host| is_public_name(without_port(&host)));
+        && text(header::HOST.as_str())
+            .is_some_and(|host| host_of(&host).is_none_or(is_public_name));
     foreign || rebound
 }
 
@@ -41,11 +42,12 @@ fn is_foreign_origin(origin: &str) -> bool {
     let host = origin
         .strip_prefix("http://")
         .or_else(|| origin.strip_prefix("https://"));
-    match host.map(without_port) {
-        Some(host) => {
-            let here = |ip: IpAddr| ip.is_loopback();
-            host != "localhost" && !host.ends_with(".localhost") && !host.parse().is_ok_and(here)
-        }
+    let is_here = |host: &str| {
+        let loopback = |ip: IpAddr| ip.is_loopback();
+        host == "localhost" || host.ends_with(".localhost") || host.parse().is_ok_and(loopback)
+    };
+    match host {
+        Some(authority) => !host_of(authority).is_some_and(is_here),
         None => origin == "null" || origin == "unreadable",
     }
 }
@@ -60,14 +62,17 @@ fn is_public_name(host: &str) -> bool {
             .any(|ending| host.trim_end_matches('.').ends_with(ending))
 }
 
-/// The host of `host:port`; an IPv6 address without its brackets.
-fn without_port(authority: &str) -> &str {
-    match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None => authority
-            .rsplit_once(':')
-            .map_or(authority, |(host, _)| host),
-    }
+/// The host of `host:port`; an IPv6 address without its brackets. `None` for what is
+/// neither: no browser writes it, and nobody should guess what it names.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    let port_is_good = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+    (port_is_good && host.bytes().all(is_good)).then_some(host)
 }
 
 #[cfg(test)]
@@ -121,6 +126,11 @@ mod tests {
         check(&[("sec-fetch-site", "cross-site")], true);
         check(&[("host", "rebound.evil.example:7878")], true);
         check(&[("host", "127.0.0.1.evil.example")], true);
+        // What no browser writes names nobody that is here.
+        check(&[("origin", "https://evil.example/.localhost")], true);
+        check(&[("origin", "http://evil.example:80:x.localhost")], true);
+        check(&[("origin", "http://[::1].evil.example")], true);
+        check(&[("host", "evil.example/.localhost")], true);
     }
 
     #[test]

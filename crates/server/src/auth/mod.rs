@@ -12,7 +12,7 @@
 //! if what it carries is an agent's token. Comparisons are by SHA-256 digest, in
 //! constant time.
 
-mod browser;
+pub(crate) mod browser;
 pub mod headers_in;
 pub mod operator;
 pub mod operator_token;

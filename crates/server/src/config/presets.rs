@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use super::check::dialect;
 use super::decode::decode;
-use super::mistake::Collector;
+use super::mistake::{Collector, Mistake};
 use super::options::ProviderOptions;
+use super::place::Place;
 use super::tree;
 
 /// Every name with the text of its file.
@@ -120,6 +122,21 @@ fn read(name: &str, text: &str) -> ProviderOptions {
         Ok(node) => decode(&node, &mut mistakes),
         Err(_) => ProviderOptions::default(),
     }
+}
+
+/// What is wrong with the text of a preset; for tests of hostile input.
+pub(crate) fn mistakes_of(name: &str, text: &str) -> Vec<Mistake> {
+    let mut mistakes = Collector::new(name);
+    match tree::parse(text) {
+        Ok(node) => {
+            let place = Place::root(&node);
+            let options: ProviderOptions = decode(&node, &mut mistakes);
+            dialect::dialect(&options, None, place, &mut mistakes);
+            dialect::errors(&options, None, Presets::built_in(), place, &mut mistakes);
+        }
+        Err((mark, cause)) => mistakes.add(mark, cause),
+    }
+    mistakes.finish()
 }
 
 impl ProviderOptions {

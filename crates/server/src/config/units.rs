@@ -110,7 +110,7 @@ impl SizeText {
         number
             .checked_mul(bytes_per_unit)
             .map(SizeText)
-            .ok_or_else(|| format!("`{}` is more than any disk holds", shown(text)))
+            .ok_or_else(|| format!("`{}` is more than any disk holds\nhint: write what there is room for, such as `4GB`", shown(text)))
     }
 }
 
@@ -259,7 +259,8 @@ mod tests {
         assert_eq!(SizeText::parse("256MB"), Ok(SizeText(256_000_000)));
         assert_eq!(SizeText::parse("256MiB"), Ok(SizeText(268_435_456)));
         assert!(SizeText::parse("256mb").is_err());
-        assert!(SizeText::parse("999999999999999TiB").is_err());
+        let beyond = SizeText::parse("999999999999999TiB").unwrap_err();
+        assert!(beyond.contains("\nhint: "), "{beyond}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub const BODY_BYTES_MAX: usize = 1 << 20;
 pub const TEXT_BYTES_MAX: usize = 4096;
 /// Shorter credentials are not looked for: they would cut words to pieces, and
 /// nobody can be protected who uses them.
-const SECRET_BYTES_MIN: usize = 4;
+pub(super) const SECRET_BYTES_MIN: usize = 4;
 
 /// What an error body said; owned, and lent to the core as [`ErrorBody`].
 #[derive(Clone, Default, PartialEq, Eq)]

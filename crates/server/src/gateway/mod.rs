@@ -49,7 +49,7 @@ pub mod run;
 pub mod serve;
 pub mod spool;
 pub mod sse_opening;
-mod stream;
+pub(crate) mod stream;
 mod submit;
 pub mod tls;
 pub mod understand;

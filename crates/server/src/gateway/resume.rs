@@ -96,6 +96,22 @@ impl StoredHead {
     }
 }
 
+/// A stored head, read as a restart reads it and stored again; for tests of damaged
+/// input.
+pub(crate) fn stored_again(bytes: &[u8]) -> Option<Vec<u8>> {
+    let stored = StoredHead::decode(bytes)?;
+    let parts = stored.parts()?;
+    let fields = parts.headers.iter();
+    let headers = fields.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
+    let again = StoredHead {
+        method: parts.method.as_str().to_owned(),
+        target: parts.uri.to_string(),
+        headers: headers.collect(),
+        ..stored
+    };
+    Some(again.encode())
+}
+
 impl Resume for Gateway {
     fn setup(&self, row: &ActionRow) -> Option<Setup> {
         let policy = self.policy();

@@ -34,13 +34,14 @@ pub enum Opening {
 
 /// Judges the decoded bytes that have arrived so far. Cost: linear in the bytes.
 pub fn opening(bytes: &[u8], look: Look<'_>) -> Opening {
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        // A chunk may end inside a character; what is before it can decide.
-        Err(error) if error.error_len().is_none() => {
-            std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or("")
+    // A chunk may end inside a character, or be no text further on: what is before it
+    // decides, as it would have if it had come alone.
+    let (text, is_text) = match std::str::from_utf8(bytes) {
+        Ok(text) => (text, true),
+        Err(error) => {
+            let valid = std::str::from_utf8(&bytes[..error.valid_up_to()]);
+            (valid.unwrap_or(""), error.error_len().is_none())
         }
-        Err(_) => return Opening::Content,
     };
     let mut event = Event::default();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -52,7 +53,7 @@ pub fn opening(bytes: &[u8], look: Look<'_>) -> Opening {
             return decided;
         }
     }
-    if bytes.len() >= OPENING_BYTES_MAX {
+    if !is_text || bytes.len() >= OPENING_BYTES_MAX {
         Opening::Content
     } else {
         Opening::Undecided
@@ -172,6 +173,15 @@ mod tests {
     #[track_caller]
     fn check(stream: &str, expected: &str) {
         assert_eq!(word(&opening(stream.as_bytes())), expected, "{stream:?}");
+    }
+
+    #[test]
+    fn what_comes_with_an_error_and_is_no_text_takes_nothing_back() {
+        let mut stream = OVERLOADED.as_bytes().to_vec();
+        stream.extend_from_slice(b"\xff\xfe");
+        assert_eq!(word(&opening(&stream)), "/overloaded_error/");
+        assert_eq!(word(&opening_at_end(&stream)), "/overloaded_error/");
+        assert_eq!(word(&opening(b"data: \xff")), "content");
     }
 
     #[test]

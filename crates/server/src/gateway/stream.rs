@@ -67,9 +67,10 @@ impl Watch {
         }
     }
 
-    /// Whether the provider put an error event into it.
+    /// Whether the provider put an error event into it; also one whose last line has no
+    /// end, because servers that fail close the connection there.
     pub(super) fn saw_error(&self) -> bool {
-        self.error
+        self.error || is_error_line(&self.line)
     }
 
     /// What the first error event said, once.
@@ -98,9 +99,22 @@ impl Watch {
     }
 }
 
+/// Whether a body of this type held an error event; for tests of hostile input.
+pub(crate) fn saw_error_event(content_type: &str, pieces: &[&[u8]]) -> bool {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = content_type.parse() {
+        headers.insert(http::header::CONTENT_TYPE, value);
+    }
+    let mut watch = Watch::new(&headers);
+    for piece in pieces {
+        watch.see(&http_body::Frame::data(Bytes::copy_from_slice(piece)));
+    }
+    watch.saw_error()
+}
+
 /// `event: error`, or a data line with an error of its own, wherever in it that stands:
 /// routers put it beside the empty rest of a chunk. A line that was cut is judged by its
-/// beginning.
+/// beginning: its first member is `error`, and an object or a text.
 fn is_error_line(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     if line == b"event: error" || line == b"event:error" {
@@ -114,8 +128,16 @@ fn is_error_line(line: &[u8]) -> bool {
     mentions
         && match serde_json::from_slice::<serde_json::Value>(data) {
             Ok(value) => holds_error(&value),
-            Err(_) => data.starts_with(b"{\"error\":"),
+            Err(_) => begins_an_error(data).unwrap_or(false),
         }
+}
+
+fn begins_an_error(data: &[u8]) -> Option<bool> {
+    let member = data.strip_prefix(b"{")?.trim_ascii_start();
+    let colon = member.strip_prefix(b"\"error\"")?.trim_ascii_start();
+    let value = colon.strip_prefix(b":")?.trim_ascii_start();
+    let is_text = value.starts_with(b"\"") && !value.starts_with(b"\"\"");
+    Some(value.is_empty() || value.starts_with(b"{") || is_text)
 }
 
 /// What a data line holds.
@@ -164,6 +186,16 @@ mod tests {
         let cut = format!("data: {{\"error\":{{\"message\":\"{}\n", "x".repeat(9_000));
         check(&[&cut], true);
         check(&["event: message_stop\n\n"], false);
+        check(&["data: { \"error\" : {\"code\":\"x\"}}\n\n"], true);
+        check(&["data: {\"error\":\"overloaded\"}\n\n"], true);
+        check(&["data: {\"error\":null,\"choices\":[]}\n\n"], false);
+        check(&["data: {\"error\":\"\"}\n\n"], false);
+    }
+
+    #[test]
+    fn an_error_in_a_last_line_without_an_end_is_seen() {
+        check(&["data: {}\n\ndata: {\"error\":{\"code\":", "7}}"], true);
+        check(&["data: {}\n\nevent: error"], true);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use rategov_core::observe::{Answer, Facts, read_answer};
 
-use super::error_body::{self, ErrorText, Look, Said, clean};
+use super::error_body::{self, ErrorText, Look, SECRET_BYTES_MIN, Said, clean};
 use super::reading::Tongue;
 use super::sse_opening;
 
@@ -17,9 +17,16 @@ pub(super) fn understood(
     said: &Said,
     tongue: Tongue<'_>,
 ) -> Facts {
+    let shown = without(tongue.hidden, headers);
+    let shown: Option<Vec<(&str, &[u8])>> = shown.as_ref().map(|fields| {
+        fields
+            .iter()
+            .map(|(name, value)| (*name, &value[..]))
+            .collect()
+    });
     let answer = Answer {
         status,
-        headers,
+        headers: shown.as_deref().unwrap_or(headers),
         error: said.error.as_ref().map(ErrorText::lend),
         values: &said.values,
         arrived: tongue.arrived,
@@ -28,11 +35,37 @@ pub(super) fn understood(
     let asides = facts.beside.iter_mut().flat_map(|it| &mut it.limits);
     let names = facts.readings.iter_mut().chain(asides);
     let texts = [&mut facts.error_code, &mut facts.error_message];
-    // Bodies came without them; names and codes may stand in headers, too.
+    // Fields and bodies came without them; the name of a field may hold one, too.
     for text in names.map(|it| &mut it.name).chain(texts).flatten() {
         clean(text, tongue.hidden);
     }
     facts
+}
+
+/// The fields with what must not be shown cut out of their values; `None` if nothing of
+/// it is in any. A code is read in lower case and cut to its length, so that nobody
+/// would find a credential in it afterwards.
+fn without<'h>(hidden: &[&str], headers: &[(&'h str, &[u8])]) -> Option<Vec<(&'h str, Vec<u8>)>> {
+    let holds = |value: &[u8], secret: &str| {
+        SECRET_BYTES_MIN <= secret.len()
+            && value
+                .windows(secret.len())
+                .any(|part| part == secret.as_bytes())
+    };
+    let is_in = |value: &[u8]| hidden.iter().any(|secret| holds(value, secret));
+    if !headers.iter().any(|(_, value)| is_in(value)) {
+        return None;
+    }
+    let cut = |value: &[u8]| {
+        let mut text = String::from_utf8_lossy(value).into_owned();
+        clean(&mut text, hidden);
+        text.into_bytes()
+    };
+    let fields = headers.iter().map(|(name, value)| match is_in(value) {
+        true => (*name, cut(value)),
+        false => (*name, value.to_vec()),
+    });
+    Some(fields.collect())
 }
 
 /// What an error means that came late, as an event of a stream that had begun well.
@@ -131,6 +164,30 @@ mod tests {
         let headers: [(&str, &[u8]); 2] = [("x-left", b"3"), ("x-bucket", b"of-sk-canary")];
         let facts = understand(200, &headers, b"", tongue);
         assert_eq!(facts.readings[0].label(), "of-[credential]");
+    }
+
+    #[test]
+    fn a_credential_in_a_field_is_cut_out_before_it_is_changed_or_cut() {
+        let rules = [What::Code, What::Message].map(|what| {
+            let place = Place::header(&format!("x-{}", what.word()));
+            FieldRule::new(place, what)
+        });
+        let dialect = Dialect::new(rules.to_vec(), MessageClock::Unknown).unwrap();
+        let tongue = Tongue {
+            dialect: &dialect,
+            rules: &[],
+            hidden: &["sk-CANARY-0123456789"],
+            arrived: WallTime::from_secs(1_796_126_400),
+        };
+        let long = format!("{} sk-CANARY-0123456789", "x".repeat(290));
+        let headers: [(&str, &[u8]); 2] = [
+            ("x-code", b"no-sk-CANARY-0123456789"),
+            ("x-message", long.as_bytes()),
+        ];
+        let facts = understand(400, &headers, b"", tongue);
+        assert_eq!(facts.error_code.as_deref(), Some("no-[credential]"));
+        let shown = format!("{facts:?}").to_ascii_lowercase();
+        assert!(!shown.contains("sk-canary"), "{shown}");
     }
 
     #[test]

@@ -12,8 +12,9 @@
 //! follows, at least one segment; the path `*` is every path. Nothing is
 //! normalised before matching: a `%2F` splits no segment, and a trailing slash
 //! is an empty segment of its own. Only the spelling of one character is looked
-//! through: `%72ecords` is `records` (RFC 3986 §6.2.2.2), so that a rule can't be
-//! dodged by writing its path in another way.
+//! through: `%72ecords` is `records` (RFC 3986 §6.2.2.2), and `m%3AgenerateContent`
+//! ends in `:generateContent`, so that a rule can't be dodged by writing its path in
+//! another way.
 //!
 //! **Precedence.** Where several templates match, the more specific wins,
 //! compared segment by segment from the left:
@@ -172,9 +173,7 @@ impl Template {
                     name,
                     after,
                 } => {
-                    let value = actual
-                        .strip_prefix(before.as_str())?
-                        .strip_suffix(after.as_str())?;
+                    let value = between(before, actual, after)?;
                     if value.is_empty() {
                         return None;
                     }
@@ -283,31 +282,54 @@ fn parse_segment(text: &str, last: bool) -> Result<Segment, String> {
     }
 }
 
-/// Whether a segment of a path spells a literal, with or without percent-encoding
-/// of characters that need none.
+/// Whether a segment of a path spells a literal, with or without percent-encoding.
 fn same(literal: &str, actual: &str) -> bool {
     if !actual.contains('%') {
         return literal == actual;
     }
-    let mut expected = literal.bytes();
-    let mut bytes = actual.bytes();
-    while let Some(byte) = bytes.next() {
-        let decoded = match byte {
-            b'%' => {
-                let (high, low) = (bytes.next(), bytes.next());
-                let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
-                match (digit(high), digit(low)) {
-                    (Some(high), Some(low)) => (high * 16 + low) as u8,
-                    _ => return false,
-                }
-            }
-            other => other,
-        };
-        if expected.next() != Some(decoded) || decoded == b'/' {
-            return false;
-        }
+    let bytes = |text: &str| units(text).map(|(byte, _)| byte).collect::<Vec<_>>();
+    bytes(literal) == bytes(actual)
+}
+
+/// What stands between two literals, as it was sent; `None` if they don't stand there.
+fn between<'a>(before: &str, actual: &'a str, after: &str) -> Option<&'a str> {
+    if !actual.contains('%') {
+        return actual.strip_prefix(before)?.strip_suffix(after);
     }
-    expected.next().is_none()
+    let (before, after): (Vec<_>, Vec<_>) = (units(before).collect(), units(after).collect());
+    let all: Vec<_> = units(actual).collect();
+    let inner = all.len().checked_sub(before.len() + after.len())?;
+    let (head, rest) = all.split_at(before.len());
+    let (value, tail) = rest.split_at(inner);
+    let spell = |units: &[Unit<'_>], literal: &[Unit<'_>]| {
+        units.iter().zip(literal).all(|(unit, it)| unit.0 == it.0)
+    };
+    let length = |units: &[Unit<'_>]| units.iter().map(|unit| unit.1.len()).sum::<usize>();
+    (spell(head, &before) && spell(tail, &after))
+        .then(|| &actual[length(head)..length(head) + length(value)])
+}
+
+/// A byte with its spelling; no byte where the spelling is no ASCII, which no literal is.
+type Unit<'t> = (Option<u8>, &'t str);
+
+/// The bytes that a text spells: `%41` is `A`. A `%` without its two digits stands for
+/// itself.
+fn units(text: &str) -> impl Iterator<Item = Unit<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = *rest.as_bytes().first()?;
+        let digits = rest.get(1..3).filter(|_| first == b'%');
+        let is_code = |digits: &&str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let code = digits.filter(is_code);
+        let code = code.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let length = match code {
+            Some(_) => 3,
+            None => rest.chars().next().map_or(1, char::len_utf8),
+        };
+        let (spelt, after) = rest.split_at(length);
+        rest = after;
+        Some((code.or_else(|| first.is_ascii().then_some(first)), spelt))
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod answers;
 mod callers;
+mod hostile;
 mod stops;
 mod usage;
 

@@ -380,3 +380,34 @@ fn a_bucket_with_too_little_for_the_call_says_when_it_fits() {
     assert_eq!(read("202", "0"), (None, None));
     assert!(read("99999999999999999999", "0.000001").0.is_some());
 }
+
+#[test]
+fn a_window_beyond_a_year_is_nothing_that_anybody_can_wait_for() {
+    let year = "31622400";
+    check(
+        &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", year)],
+        &["0/- 31622400s - requests (X-RateLimit header)"],
+    );
+    for reset in [
+        "31622401",
+        "999999999",
+        "99999999999999999999",
+        "253402300799",
+    ] {
+        let fields = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", reset)];
+        let (readings, malformed) = lines(&tables::generic(), &fields);
+        assert_eq!(
+            readings,
+            ["0/- - - requests (X-RateLimit header)"],
+            "{reset}"
+        );
+        assert_eq!(malformed, ["x-ratelimit-reset"]);
+    }
+    check(
+        &[
+            ("ratelimit", "\"a\";r=0;t=999999999999999"),
+            ("ratelimit-policy", "\"a\";q=1;w=999999999999999"),
+        ],
+        &["0/1 - - requests (RateLimit header)"],
+    );
+}

@@ -61,6 +61,18 @@ fn another_spelling_of_a_path_does_not_dodge_a_rule() {
     check("POST /invites", "POST /invites%2F", None);
     check("POST /invites", "POST /invite%", None);
     check("POST /a/b", "POST /a%2Fb", None);
+    check("GET /a%20b", "GET /a%20b", Some(&[]));
+}
+
+#[test]
+fn a_part_of_a_segment_is_found_in_any_spelling() {
+    let template = "POST /models/{model}:generateContent";
+    let found = Some(&[("model", "g%2F1")][..]);
+    check(template, "POST /models/g%2F1:generateContent", found);
+    check(template, "POST /models/g%2F1%3Agenerate%43ontent", found);
+    check(template, "POST /models/%3AgenerateContent", None);
+    check(template, "POST /models/g%3AgenerateContent%", None);
+    check("GET /x-{id}", "GET /%78-\u{e9}", Some(&[("id", "\u{e9}")]));
 }
 
 #[test]
