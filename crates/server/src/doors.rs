@@ -17,7 +17,9 @@ use crate::raw_head::RawHead;
 pub fn head_faults(pieces: &[&[u8]]) -> (Option<&'static str>, Option<&'static str>) {
     let mut head = RawHead::default();
     head.start();
-    pieces.iter().for_each(|piece| head.saw(piece));
+    for piece in pieces {
+        head.saw(piece);
+    }
     let before = head.fault().map(crate::raw_head::Fault::says);
     (before, head.end().map(crate::raw_head::Fault::says))
 }

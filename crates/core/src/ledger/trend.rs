@@ -8,9 +8,9 @@
 //! reset that was told, and from there on it counts from zero. In a window that
 //! slides (or a bucket) each unit leaves by itself. What each rule expected is put
 //! against what was told, leaving room for what others may have used; once one was
-//! wrong by far more than the other, it is known. Example: 600 a minute, told at a steady 10/s with nothing left. A second
-//! later 600 are used as before. Sent: 10 ± 2, left: 10 ± 2. As a sliding window:
-//! as expected. As one that starts anew: 8 too few.
+//! wrong by far more than the other, it is known. Example: 600 a minute, told at a
+//! steady 10/s with nothing left. A second later 600 are used as before. Sent: 10 ± 2,
+//! left: 10 ± 2. As a sliding window: as expected. As one that starts anew: 8 too few.
 //!
 //! **How fast do others use it?** What grew beyond our own part, smoothed over some
 //! stretches. Between two readings so much is reckoned with, and twice its

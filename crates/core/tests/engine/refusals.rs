@@ -283,7 +283,7 @@ fn a_limit_that_is_declared_for_each_model_is_asked_about_as_one_of_its_own() {
             .collect::<Vec<_>>()
     };
     let question = (Trigger::LimitMisconfigured, scope("model:large"));
-    assert_eq!(asked("model:large"), [question.clone()]);
+    assert_eq!(asked("model:large"), std::slice::from_ref(&question));
     assert_eq!(asked("model:*"), [question]);
     assert_eq!(asked("model:small"), []);
     assert_eq!(asked("endpoint:*"), []);
