@@ -100,6 +100,28 @@ fn a_limit_that_is_declared_and_told_is_never_refused() {
 }
 
 #[test]
+fn others_and_other_limits_that_headers_tell_cost_one_refusal_and_a_tenth_for_two_windows() {
+    check(matrix::eventful(Size::MINUTE), |trial| {
+        let fields = match trial.knowledge {
+            Knowledge::Told(fields) | Knowledge::Both(fields) => fields,
+            _ => return false,
+        };
+        let is_told = matches!(trial.knowledge, Knowledge::Told(_));
+        match trial.shape {
+            Shape::Fixed => true,
+            // Where others take most of it, what is left takes three windows.
+            Shape::SlidingLog => is_told || trial.happening != Happening::Foreign(60),
+            // A counter that says when all is forgotten seems twice as long.
+            Shape::SlidingCounter => !is_told || fields != LimitFields::OpenAi,
+            // Of a bucket whose refills nobody tells, what others take comes in waves.
+            Shape::FullBucket if is_told => fields != LimitFields::Ietf,
+            Shape::FullBucket => trial.happening != Happening::Foreign(60),
+            Shape::Double | Shape::SmallBucket | Shape::TinyBucket => false,
+        }
+    });
+}
+
+#[test]
 fn tokens_that_are_charged_at_the_most_are_never_refused_and_used_to_95_percent() {
     check(matrix::tokens(), |trial| {
         let most = matches!(

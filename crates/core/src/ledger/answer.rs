@@ -20,7 +20,7 @@ use crate::cost::{Cost, Dimension};
 use crate::estimate::Rejects;
 use crate::event::bounded_text;
 use crate::id::Scope;
-use crate::observe::{Facts, Kind, Meaning, Reach, Reading};
+use crate::observe::{DOCUMENTED, Facts, Kind, Meaning, Reach, Reading};
 use crate::time::{Draw, Moment, Span};
 
 /// Beyond this a hold is for a person to know.
@@ -286,6 +286,9 @@ impl Ledger {
     ) {
         let hint = hint(facts, self.scopes.at(seat.place));
         let hold = match (facts.meaning, hint) {
+            // What is not granted is not granted later either, whatever wait is named.
+            (Meaning::Billing, _) if facts.kind == Kind::NoAllowance => Hold::Person,
+            (_, Some((hint, DOCUMENTED))) => Hold::Documented(hint),
             (_, Some((hint, _))) => Hold::Hinted(hint),
             (Meaning::Billing, None) => Hold::Person,
             (Meaning::QuotaExhausted, None) => Hold::Exhausted,
@@ -326,11 +329,20 @@ impl Ledger {
         changes: &mut Vec<Change>,
     ) {
         let newest = self.last_permit;
+        let backoff = self.policy.backoff;
         self.hold(now, draw, seat, facts);
         let Some(ledger) = self.scopes.at_mut(seat.place) else {
             return;
         };
         let (cap, echo) = ledger.seats.refused(now, id.0, newest);
+        if !echo && ledger.seats.cap() == Some(1) && facts.retry_after.is_none() {
+            // Even one alone is too many: somebody else holds the seats.
+            ledger
+                .gate
+                .refuse(now, draw, &backoff, Hold::Ladder, seat.turn);
+            "too many concurrent, with one call open".clone_into(&mut ledger.held_by);
+            ledger.why = format!("HTTP {}: {}", facts.status, ledger.held_by);
+        }
         if echo {
             ledger.echoes += 1;
         } else {

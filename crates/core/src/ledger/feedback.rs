@@ -217,7 +217,7 @@ impl ScopeLedger {
         if echo {
             self.echoes += 1;
             let hint = match refusal.hold {
-                Hold::Hinted(hint) => Some(hint),
+                Hold::Hinted(hint) | Hold::Documented(hint) => Some(hint),
                 Hold::Ladder | Hold::Exhausted | Hold::Person => None,
             };
             self.gate.echo(now, draw, hint);

@@ -41,12 +41,17 @@ const JITTER: (Span, Span) = (Span::from_millis(50), Span::from_secs(1));
 /// First and longest hold of an exhausted quota that names no reset.
 const EXHAUSTED: (Span, Span) = (Span::from_secs(600), Span::from_secs(6 * 3600));
 
+/// The longest hold of a refusal whose wait is only documented.
+const DOCUMENTED_MOST: Span = Span::from_secs(3_600);
+
 /// How long a refusal holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
     /// The provider named a time.
     Hinted(Span),
-    /// It did not: the ladder.
+    /// Only its documentation does, as the least: doubled each time that it was too short.
+    Documented(Span),
+    /// Nobody did: the ladder.
     Ladder,
     /// A long quota is gone and no reset is named: rare probes.
     Exhausted,
@@ -280,6 +285,9 @@ impl Gate {
                     None => Span::ZERO,
                 };
                 hint.max(backoff.minimum).max(floor)
+            }
+            Hold::Documented(least) => {
+                ladder(least, DOCUMENTED_MOST.max(least), self.level).max(backoff.minimum)
             }
             Hold::Ladder => ladder(backoff.base, backoff.cap, self.level),
             Hold::Exhausted => ladder(EXHAUSTED.0, EXHAUSTED.1, self.level),

@@ -259,12 +259,18 @@ impl Limiter {
         }
         let others = self.others(now);
         let wanted = cost.saturating_add(others);
+        // What an operator keeps free of a declared limit stays free.
+        let limit = self.told.lower_limit(self.quota.limit);
+        let headroom = limit.saturating_sub(self.cap());
         let fits = match self.window_is_told() {
-            true => self.told.fits(now, promised.unanswered, wanted),
+            true => self.fits(now, promised.unanswered, wanted.saturating_add(headroom)),
             false => None,
         };
-        let is_leave = self.others_told.is_none() && self.told.allows(now, promised.taken, wanted);
-        if self.origin == Origin::Header && (fits == Some(Ok(())) || is_leave) {
+        let is_leave = self.origin == Origin::Header
+            && self.others_told.is_none()
+            && self.told.allows(now, promised.taken, wanted);
+        // Only beside a bucket a window's leave is not all.
+        if self.bucket.is_none() && fits == Some(Ok(())) || is_leave {
             return None;
         }
         let quota = self

@@ -21,7 +21,8 @@
 //!
 //! The rooms: `window`, `bucket` and `pacer` say when a quota has room, `shape`
 //! which of them a quota needs, `limiter` keeps one quota, `headers` and `resets`
-//! what the provider tells about it; `tally` counts a dimension;
+//! what the provider tells about it, and `trend` what a row of that tells of its shape
+//! and of others; `tally` counts a dimension;
 //! `gate` and `ramp` what a refusal does, `history` and `discovery` what
 //! rate it teaches; `seats` how many calls may be open; `scope` joins them
 //! for one scope, `feedback` says what it makes of an answer; `map` keeps the

@@ -7,8 +7,8 @@
 //! **Does its window start anew?** Then use only grows with what is sent until the
 //! reset that was told, and from there on it counts from zero. In a window that
 //! slides (or a bucket) each unit leaves by itself. What each rule expected is put
-//! against what was told; once one was wrong by far more than the other, it is
-//! known. Example: 600 a minute, told at a steady 10/s with nothing left. A second
+//! against what was told, leaving room for what others may have used; once one was
+//! wrong by far more than the other, it is known. Example: 600 a minute, told at a steady 10/s with nothing left. A second
 //! later 600 are used as before. Sent: 10 ± 2, left: 10 ± 2. As a sliding window:
 //! as expected. As one that starts anew: 8 too few.
 //!
@@ -66,6 +66,8 @@ pub(super) struct Ours<'l> {
     pub(super) overtakes: Span,
     /// Whether it is a bucket, which refills evenly.
     pub(super) refills: bool,
+    /// Whether it is known to be a window that starts anew.
+    pub(super) starts_anew: bool,
 }
 
 /// See the module.
@@ -122,11 +124,14 @@ impl Trend {
             return;
         }
         self.base = Some(sight);
-        if ours.window.scale(1, STRETCH.1) < took {
-            return;
+        let is_long = ours.window.scale(1, STRETCH.1) < took;
+        if !is_long {
+            self.weigh(base, sight, ours);
         }
-        self.weigh(base, sight, ours);
-        self.reckon(base, sight, ours);
+        // Within one window that starts anew nothing comes back, however long it takes.
+        if !is_long || ours.starts_anew && sight.at < base.reset_at {
+            self.reckon(base, sight, ours);
+        }
     }
 
     /// Whether its window starts anew; `None` while that is not known.
@@ -170,7 +175,8 @@ impl Trend {
         let left = ours.between(base.at.back(ours.window), sight.at.back(ours.window));
         let low = before + signed(sent.least) - signed(left.most);
         let high = before + signed(sent.most) - signed(left.least);
-        let sliding = Range::misses(low, high.max(0), used);
+        let others = ours.others_at_most(sight.at.since(base.at));
+        let sliding = Range::misses(low, high.max(0).saturating_add(others), used);
         self.sliding = self.sliding.saturating_add(sliding);
         if self.turned && proof <= self.sliding && self.anew.saturating_mul(CLEARLY) <= self.sliding
         {
@@ -231,7 +237,8 @@ fn anew(base: Sight, sight: Sight, ours: &Ours<'_>, sent: Range) -> Option<u64> 
     if sight.at < base.reset_at {
         let before = signed(base.used);
         let (low, high) = (before + signed(sent.least), before + signed(sent.most));
-        return Some(Range::misses(low, high, used));
+        let others = ours.others_at_most(sight.at.since(base.at));
+        return Some(Range::misses(low, high.saturating_add(others), used));
     }
     let latest = base.reset_at;
     if latest + ours.window <= sight.at {
@@ -239,10 +246,19 @@ fn anew(base: Sight, sight: Sight, ours: &Ours<'_>, sent: Range) -> Option<u64> 
     }
     let least = ours.between(latest, sight.at).least;
     let most = ours.between(latest.back(WHOLE_SECOND), sight.at).most;
-    Some(Range::misses(signed(least), signed(most), used))
+    let others = ours.others_at_most(sight.at.since(latest.back(WHOLE_SECOND)));
+    let high = signed(most).saturating_add(others);
+    Some(Range::misses(signed(least), high, used))
 }
 
 impl Ours<'_> {
+    /// Units that others can have used in a while, if they don't use more than all.
+    fn others_at_most(&self, span: Span) -> i64 {
+        let units = u128::from(self.limit) * u128::from(span.as_micros())
+            / u128::from(self.window.as_micros().max(1));
+        i64::try_from(units).unwrap_or(i64::MAX)
+    }
+
     /// Units of ours that arrived between two moments, as far as that is known.
     fn between(&self, from: Moment, to: Moment) -> Range {
         let within = |from: Moment, to: Moment| match from < to {
@@ -261,4 +277,94 @@ impl Ours<'_> {
 
 fn signed(units: u64) -> i64 {
     i64::try_from(units).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Span = Span::from_secs(60);
+    const LIMIT: u64 = 600;
+
+    fn ms(ms: u64) -> Moment {
+        Moment::START + Span::from_millis(ms)
+    }
+
+    /// A world of our calls, one each so many milliseconds, and of others who use so
+    /// many units a second; `used` says what of both a reading shows.
+    fn after(
+        secs: u64,
+        others_a_second: u64,
+        used: impl Fn(&Log, Moment, u64) -> (u64, Moment),
+    ) -> Trend {
+        let mut log = Log::new(WINDOW, LIMIT);
+        let mut trend = Trend::default();
+        for n in 0..secs * 8 {
+            let now = ms(n * 125);
+            log.push(now, 1);
+            let (used, reset_at) = used(&log, now, others_a_second);
+            let sight = Sight {
+                at: now,
+                used,
+                reset_at,
+            };
+            let ours = Ours {
+                log: &log,
+                limit: LIMIT,
+                window: WINDOW,
+                overtakes: Span::from_millis(100),
+                refills: false,
+                starts_anew: false,
+            };
+            trend.see(sight, &ours);
+        }
+        trend
+    }
+
+    /// A window that started anew at each full minute.
+    fn anew(log: &Log, now: Moment, others: u64) -> (u64, Moment) {
+        let minute = WINDOW.as_micros();
+        let since = Span::from_micros(now.as_micros() % minute);
+        let used = log.used_within(since + Span::from_micros(1), now);
+        let theirs = others * since.as_micros() / 1_000_000;
+        (used + theirs, now.back(since) + WINDOW)
+    }
+
+    /// A window that slides, and says when its oldest unit leaves.
+    fn sliding(log: &Log, now: Moment, others: u64) -> (u64, Moment) {
+        let theirs = others * now.as_micros().min(WINDOW.as_micros()) / 1_000_000;
+        (
+            log.used_within(WINDOW, now) + theirs,
+            now + Span::from_millis(125),
+        )
+    }
+
+    #[test]
+    fn a_window_that_starts_anew_is_known_after_it_did() {
+        assert_eq!(after(59, 0, anew).starts_anew(), None);
+        assert_eq!(after(200, 0, anew).starts_anew(), Some(true));
+        // Others don't make it look otherwise.
+        assert_eq!(after(200, 2, anew).starts_anew(), Some(true));
+    }
+
+    #[test]
+    fn a_window_that_slides_is_none_that_starts_anew() {
+        assert_eq!(after(200, 0, sliding).starts_anew(), Some(false));
+        assert_eq!(after(200, 2, sliding).starts_anew(), Some(false));
+    }
+
+    #[test]
+    fn what_others_use_is_what_our_own_part_does_not_explain() {
+        let expected = |others| {
+            let trend = after(170, others, anew);
+            trend.expected(ms(170_000), Span::from_secs(10), WINDOW)
+        };
+        // A part of one that the way blurred counts as one, with its deviation.
+        assert!(expected(0) <= 3, "{}", expected(0));
+        // Twenty in ten seconds, and twice the root of it for chance.
+        assert!((20..=32).contains(&expected(2)), "{}", expected(2));
+        // After two windows without a reading nobody is reckoned with.
+        let trend = after(170, 2, anew);
+        assert_eq!(trend.expected(ms(300_000), Span::from_secs(10), WINDOW), 0);
+    }
 }

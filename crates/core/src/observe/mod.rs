@@ -68,6 +68,8 @@ mod told;
 mod unit;
 mod wait;
 
+pub use wait::DOCUMENTED;
+
 pub use answer::{Answer, BodyValue, CODE_BYTES_MAX, MESSAGE_BYTES_MAX, read, read_answer};
 pub use dialect::Dialect;
 pub use errors::{ErrorBody, ErrorRule};

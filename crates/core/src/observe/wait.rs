@@ -22,6 +22,9 @@ use crate::time::Span;
 /// A wait, and in words where it comes from.
 pub(crate) type Wait = (Span, &'static str);
 
+/// In words where a wait comes from that only the documentation names.
+pub const DOCUMENTED: &str = "the provider's documented wait";
+
 /// The longest wait that a header field names; `vendor` is that of the
 /// provider's own fields.
 pub(crate) fn from_headers(
@@ -114,9 +117,7 @@ impl Said {
         let exhausted = self
             .exhausted
             .map(|wait| (wait, "reset of the exhausted limit"));
-        let documented = self
-            .documented
-            .map(|wait| (wait, "the provider's documented wait"));
+        let documented = self.documented.map(|wait| (wait, DOCUMENTED));
         let field = more_exact(self.header, body);
         let is_whole = |span: Span| span.as_micros().is_multiple_of(1_000_000);
         let is_cut = |field: Wait, message: Wait| {

@@ -181,8 +181,8 @@ pub async fn read(
         }
     }
     if wanted == Wanted::Object && body.end().is_some() {
-        let whole = peeked.whole();
-        let plain = decoded(&head.headers, &whole);
+        let bytes = peeked.whole();
+        let plain = decoded(&head.headers, &bytes);
         said = error_body::read(status, &plain, look);
     }
     let fields: Vec<(&str, &[u8])> = head

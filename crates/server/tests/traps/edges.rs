@@ -46,6 +46,12 @@ fn twilio_tells_how_many_calls_are_open_and_not_how_many_may_be() {
     );
     assert_eq!(refused.asides().figures.in_flight, Some(100));
     assert_eq!(limits(&refused), Vec::<String>::new());
+    // With one call of ours open at most, somebody else holds the places.
+    let mut account = Account::of("twilio");
+    let send = ("POST /2010-04-01/Accounts/{}/Messages.json", "");
+    let says = (429, &open[..], body);
+    let sent = account.reach_a_wall(at(1), Span::from_secs(3_600), send, says);
+    assert!((2..=100).contains(&sent), "{sent}");
 }
 
 /// The only provider that promises that a refused call was never processed.

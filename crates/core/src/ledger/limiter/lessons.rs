@@ -122,6 +122,7 @@ impl Limiter {
             window: self.quota.window,
             overtakes: overtakes(self.margins.spread),
             refills: self.bucket_is_told,
+            starts_anew: self.window_is_told(),
         };
         self.trend.see(sight, &ours);
     }

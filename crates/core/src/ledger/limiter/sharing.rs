@@ -20,6 +20,11 @@ use crate::ledger::headers::overtakes;
 use crate::policy::WindowKind;
 use crate::time::{Moment, Span};
 
+/// A reading is old after this: others may have used much since.
+const OLD: Span = Span::from_secs(1);
+/// Then one of so many units that were left may be under way without an answer.
+const SCOUTS: u64 = 8;
+
 impl Limiter {
     /// Whether what is told is a bucket that refills evenly.
     pub(in crate::ledger) fn bucket_is_told(&self) -> bool {
@@ -39,6 +44,27 @@ impl Limiter {
         is_anew && !self.dimension().is_estimated()
     }
 
+    /// Whether so much is left of a window that starts anew; see [`Told::fits`]. Of one
+    /// that others use, a reading that is old lets only a part of it go: those see what
+    /// is really left.
+    ///
+    /// [`Told::fits`]: crate::ledger::headers::Told::fits
+    pub(super) fn fits(
+        &self,
+        now: Moment,
+        unanswered: u64,
+        wanted: u64,
+    ) -> Option<Result<(), Moment>> {
+        let is_old = self.told.as_of().is_none_or(|as_of| as_of + OLD <= now);
+        if is_old && 0 < unanswered && self.is_shared(now) {
+            let scouts = unanswered.saturating_add(wanted).saturating_mul(SCOUTS);
+            if let Some(Err(_)) = self.told.fits(now, 0, scouts) {
+                return Some(Err(now + overtakes(self.margins.spread)));
+            }
+        }
+        self.told.fits(now, unanswered, wanted)
+    }
+
     /// Whether others are known to use it.
     pub(super) fn is_shared(&self, now: Moment) -> bool {
         0 < self.told.keep(now) || self.told.is_shared()
@@ -51,7 +77,9 @@ impl Limiter {
 
     /// Spaces starts for what others use by now, if that changed.
     pub(super) fn consider_others(&mut self, now: Moment) {
-        if self.trend.is_quiet() && self.told.foreign(now).units == 0 {
+        // Who uses up a window that starts anew at its beginning sees nobody after that.
+        let is_quiet = self.trend.is_quiet() && !self.window_is_told();
+        if is_quiet && self.told.foreign(now).units == 0 {
             self.told.forget_keep();
         }
         let others = self.is_shared(now).then(|| {
