@@ -208,6 +208,8 @@ impl Engine {
             (Reason::Concurrency | Reason::Reserved | Reason::Probing, _) => {
                 Some(now + self.pulse.service())
             }
+            // What is promised and has not left says nothing yet of when it is back.
+            (Reason::Quota, _) if 0 < self.ledger.open() => Some(now + self.pulse.service()),
             _ => None,
         }
     }

@@ -311,11 +311,11 @@ impl Limiter {
             true => by_own.min(without_foreign),
             false => by_own,
         };
-        match free_at == Moment::NEVER && 0 < others {
+        match free_at {
             // None of our own makes room for what others may take: that is a guess, and
             // good for a while.
-            true => self.sharing_ends(),
-            false => free_at,
+            Moment::NEVER if 0 < others => self.sharing_ends(),
+            free_at => free_at,
         }
     }
 

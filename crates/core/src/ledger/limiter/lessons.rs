@@ -95,7 +95,15 @@ impl Limiter {
             && let Some(bucket) = &mut self.bucket
         {
             // It comes back like our own.
-            bucket.take(now, self.told.adopt_foreign());
+            let units = self.told.adopt_foreign();
+            bucket.take(now, units);
+            // Others took nearly all of it before we knew of it: the reset is sure, how
+            // fast it comes back is not.
+            if let (Some(0), Some(reset), true) =
+                (word.remaining, word.reset_after, limit / 2 < units)
+            {
+                self.told.run_dry(now + reset);
+            }
         }
         let comes_back = self.told.resets.refills() || self.trend.starts_anew() == Some(false);
         if !self.window_is_named && !comes_back {
